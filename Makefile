@@ -1,4 +1,4 @@
-# make demo | test | prove | check | bench | clean        each installs first what it needs, into .venv
+# make demo | test | prove | simulate | check | bench | clean        each installs first what it needs, into .venv
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -14,13 +14,15 @@ VENV := $(if $(filter-out $(VERSION),$(call version,.venv/bin/python)),.venv-$(V
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup check test prove demo bench clean constraints requirements
+.PHONY: help setup check test prove simulate demo bench clean constraints requirements
 
 help:
 	@echo "make demo    see a node boot, work, be killed, come back and be audited (under a minute)"
 	@echo "make test    every test, real Ray included"
 	@echo "make prove   the slow tests and the long proofs: kills under load, nodes and links killed, recall;"
 	@echo "             make prove PART=kills for one of them"
+	@echo "make simulate SEEDS=1000"
+	@echo "             the kernel under a virtual clock, with crashes, losses and slow disks drawn from each seed"
 	@echo "make check   ruff, mypy, import contract; make check PYTHON=python3.13 for another one than .venv has"
 	@echo "make bench   measurements, each beside a floor of the same run"
 	@echo "make clean   remove .venv and what tools leave"
@@ -66,13 +68,17 @@ check: setup
 
 # Hundreds of interpreters start here: each would compile what the one before it has, were it not kept, whatever the
 # caller's environment says.
-test prove: export PYTHONDONTWRITEBYTECODE :=
+test prove simulate: export PYTHONDONTWRITEBYTECODE :=
 
 test: setup
-	$(PY) -m pytest -m "not slow" --numprocesses 2
+	$(PY) -m pytest -m "not slow" --numprocesses 3
 
 prove: setup
 	$(PY) tests/prove/run.py $(foreach part,$(PART),--part $(part))
+
+SEEDS := 100
+simulate: setup
+	$(PY) -m tests.simulation --seeds $(SEEDS)
 
 demo: setup
 	$(PY) -P -m weftos.demo

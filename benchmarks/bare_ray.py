@@ -1,7 +1,7 @@
 """``python -P benchmarks/bare_ray.py RUNTIME``: Ray by itself, set up as the placer sets it up.
 
 Prints ``initialised`` when ``ray.init`` has returned, then how long each of a few actors took from the order
-to its first answer.
+to its first answer, then how long each of many calls of one took.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 from kernel.cells.engines.placer import prepare
 
 ACTORS = 5
+CALLS = 500
 OBJECT_STORE_BYTES = 80 * 2**20
 
 
@@ -47,7 +48,21 @@ def main(runtime: Path) -> None:
         took.append(time.perf_counter() - started)
         ray.kill(actor)
     print(f"actors {json.dumps(took)}", flush=True)
+    print(f"calls {json.dumps(_calls(actor_class))}", flush=True)
     ray.shutdown()
+
+
+def _calls(actor_class: Any) -> list[float]:
+    import ray
+
+    actor = actor_class.remote()
+    ray.get(actor.answer.remote())
+    took = []
+    for _ in range(CALLS):
+        started = time.perf_counter()
+        ray.get(actor.answer.remote())
+        took.append(time.perf_counter() - started)
+    return took
 
 
 if __name__ == "__main__":

@@ -168,10 +168,11 @@ def interpreter_floor(count: int = 5) -> Floor:
 @dataclass(frozen=True, slots=True)
 class BareRay:
     """Ray without us. ``init``: from the start of a process to the return of ``ray.init``; ``actor``: from
-    the order to the first answer."""
+    the order to the first answer. ``call``: of one that runs, and its answer."""
 
     init: Floor
     actor: Floor
+    call: Floor
 
 
 def bare_ray() -> BareRay:
@@ -181,13 +182,19 @@ def bare_ray() -> BareRay:
         started = time.perf_counter()
         with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
             assert process.stdout is not None
-            init_s, actors = 0.0, []
+            init_s, actors, calls = 0.0, [], []
             for line in process.stdout:
                 match line.split(" ", 1):
                     case ["initialised\n"]:
                         init_s = time.perf_counter() - started
                     case ["actors", text]:
                         actors = json.loads(text)
-            if process.wait() or not actors:
+                    case ["calls", text]:
+                        calls = json.loads(text)
+            if process.wait() or not calls:
                 raise RuntimeError("Ray by itself cannot be measured: run benchmarks/bare_ray.py to see why")
-    return BareRay(Floor("a bare ray.init", init_s), Floor("a bare Ray actor", median(actors)))
+    return BareRay(
+        Floor("a bare ray.init", init_s),
+        Floor("a bare Ray actor", median(actors)),
+        Floor("a call of a bare Ray actor", median(calls)),
+    )

@@ -53,6 +53,7 @@ isolation = "shared"
 [limits]
 agent_children = 1000
 agent_spawns_per_trace = 1000
+same_calls = 0
 """
 
 

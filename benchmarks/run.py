@@ -35,7 +35,7 @@ def main() -> int:
         words = ["-q", "--import-mode=importlib", "-p", "no:cacheprovider", "-p", "no:randomly"]
         words += ["--benchmark-quiet", f"--benchmark-json={results}", "-k", options.k]
         words += ["-m", "not long"] if options.short else []
-        status = int(pytest.main([*words, *map(str, sorted(HERE.glob("bench_*.py")))]))
+        status = int(pytest.main([*words, *map(str, sorted(HERE.rglob("bench_*.py")))]))
         rows = [row for result in _results(results) for row in _rows(result)]
     if options.markdown:
         print("\n".join("| " + " | ".join(row) + " |" for row in [COLUMNS, ("---",) * len(COLUMNS), *rows]))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from cognition.budgets import budget_note
 from cognition.context import (
     ContextBounds,
     Record,
@@ -78,6 +79,8 @@ class Agent:
     async def handle(self, message: Message, sys: Syscalls) -> TurnResult:
         """One turn. See the module's words; raises nothing of its own."""
         config, bounds = self._config, self._bounds
+        if message.kind == "budget":
+            return TurnResult("", remembered([budget_note(message.text)], "Noted.", bounds.remember_bytes))
         question: Record = {"role": "user", "content": message.text}
         context = build_context(config.system_prompt, await sys.history(), question, bounds.history_tokens)
         tools = _offered(config.tools, await sys.tools())

@@ -196,11 +196,21 @@ def parse_question(args: dict[str, Any], kept: KeptMessages) -> Question | None:
             raise CognitionError("ask: a tool's parameters must be an object")
         offered.append(OfferedTool(_text(tool, "name"), _text(tool, "description"), parameters))
     messages = kept.messages(digests, said)
-    return None if messages is None else Question(messages, tuple(offered), _text(args, "model"))
+    if messages is None:
+        return None
+    note, model = _text(args, "note"), _text(args, "model")
+    return Question(messages, tuple(offered), model, _count(args, "max_tokens"), note)
 
 
 def _is_said(one: Any) -> bool:
     return isinstance(one, list | tuple) and [*map(type, one)] == [int, dict]
+
+
+def _count(args: dict[str, Any], key: str) -> int:
+    value = args.get(key, 0)
+    if type(value) is not int or value < 0:
+        raise CognitionError(f"{key} must be a number that is not below 0")
+    return value
 
 
 def _text(args: dict[str, Any], key: str) -> str:

@@ -19,12 +19,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NewType, Protocol, get_args, runtime_checkable
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 OPEN_CALLS = 256
 """How many syscalls of one process may be under way at once; those beyond wait in its cell."""
 
 Effects = Literal["none", "local", "external"]
 OnDoubt = Literal["ask", "retry", "lost"]
+Role = Literal["operator", "agent", "peer"]
 Sandbox = Literal["node", "archive", "builtin", "thirdparty"]
 ProbeAnswer = Literal["landed", "not_landed", "unknown"]
 EffectId = NewType("EffectId", str)
@@ -86,7 +87,11 @@ class Message:
     """One message as its receiver sees it. ``sender`` is an address, or ``operator`` for a person; set by the node.
 
     ``kind`` is ``down`` for what a monitor ends with: ``Down.of(message)`` says what. Then ``sender`` and ``session``
-    are those of the turn that set the monitor. Nobody but the node makes such a message.
+    are those of the turn that set the monitor. ``exit``: the end of who it is linked with (``Exit.of(message)``), for
+    the turn that had exits trapped. Nobody but the node makes such messages. It is ``publication`` for what was
+    published to a ``topic``.
+    It is ``budget`` where 80 or 100 in a hundred of a budget are used up, of this process or of one that it has made,
+    which is the ``sender``: the text is a JSON object that says of what, and how much.
 
     ``ends``: of those that were handed it before and died of it, oldest first. It is of the record: each later
     incarnation is told the same of them.
@@ -99,6 +104,7 @@ class Message:
     wants_reply: bool
     kind: str = "message"
     ends: tuple[EndInTurn, ...] = ()
+    topic: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +134,34 @@ class Down:
     @classmethod
     def of(cls, message: Message) -> Down:
         """What a message of kind ``down`` says."""
+        return cls(**json.loads(message.text))
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """What came of :meth:`Syscalls.link`. ``ref`` names the link, in its message too; empty when it was refused, and
+    ``why``.
+    """
+
+    ref: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """The end of the other one of a link, told to a process that traps exits. ``address`` and ``pid`` of who has ended
+    (0 when there was none, or on another ``node``, which has its true name there), and ``reason`` as in :class:`Down`.
+    """
+
+    ref: str
+    address: str
+    pid: int
+    node: str
+    reason: str
+
+    @classmethod
+    def of(cls, message: Message) -> Exit:
+        """What a message of kind ``exit`` says."""
         return cls(**json.loads(message.text))
 
 
@@ -262,6 +296,22 @@ class Syscalls(Protocol):
         is taken out of there, and never comes.
         """
 
+    async def link(self, target: str) -> Linked:
+        """Bind this process to the end of another, named as for :meth:`monitor`: unless that ends in order (normal,
+        shutdown), this one ends with it, for the same reason; one that traps exits is told instead. The other is bound
+        to the end of this one too when it is below this one, or has linked itself as well. One link for each pair of
+        incarnations: a second call gives the same. Refused where nothing runs, unless this process traps exits: then
+        it is told so.
+        """
+
+    async def unlink(self, ref: str) -> bool:
+        """End a link for both; whether it was there. No message of it comes any more, also none that waited."""
+
+    async def trap_exits(self, on: bool = True) -> bool:
+        """Whether the ends of those that this address is linked with are told to it from now on, as messages of kind
+        ``exit``, and do not end it; what was so before. They are handled as messages of the turn that asked for it.
+        """
+
     def log(self, text: str) -> None:
         """One line for ``weftos logs PID``. Not recorded in the ledger, may repeat when a turn is resumed."""
 
@@ -295,9 +345,11 @@ class ToolDeclaration:
     """What a tool says of itself. Defaults are the cautious ones.
 
     effects: ``none`` (pure or read-only), ``local`` (this machine's files), ``external``.
-    idempotent, roles: reserved. They decide nothing yet, so a tool that sets one of them is refused.
+    roles: on whose word it is called, of those that have sent the message that is handled: ``operator`` (a person),
+    ``agent`` (a process of this node), ``peer`` (another node); none: on anybody's.
     on_doubt: what happens to a call whose effect is unknown, after a crash or at its deadline: ``ask`` a person,
     ``retry``, or ``lost``.
+    idempotent: made twice it does no more than once, so a call in doubt is made again where a person would be asked.
     sandbox: ``node`` (in the node itself; only built-ins whose whole effect is journal records), ``archive`` (answered
     by the archive process; only built-ins that read), ``builtin`` or ``thirdparty`` (a worker process).
     parameters: JSON Schema of the arguments object.
@@ -318,3 +370,9 @@ class ToolDeclaration:
     confirmation: bool = False
     effect_parameter: str = ""
     probe: bool = False
+
+    @property
+    def then(self) -> OnDoubt:
+        """What happens to a call in doubt, as far as the declaration says."""
+        again = self.effects == "none" or (self.idempotent and self.on_doubt == "ask")
+        return "retry" if again else self.on_doubt

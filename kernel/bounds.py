@@ -27,20 +27,28 @@ class Bounds:
     agent_spawns_per_trace: int = 100  # by agents, because of one message from outside
     processes_per_cell: int = 512
     start_timeout_s: float = 10.0
+    hang_s: float = 5.0  # that a process may hold its cell without awaiting anything
+    cell_memory_mib: int = 2_048  # that a cell may have of its own; 0: any amount
 
     # Messages
-    mailbox_messages: int = 1_000
-    mailbox_bytes: int = 8 * MIB
+    mailbox_messages: int = 1_024
+    mailbox_bytes: int = 16 * MIB
     message_bytes: int = 256 * KIB
     mail_bytes: int = 512 * MIB  # of all mailboxes and outboxes; the last eighth is for people
     peer_mail_bytes: int = 64 * MIB  # of the messages of one peer that are in mailboxes
     messages_per_trace: int = 1_000  # that agents may send because of one message from outside
     dead_letters: int = 10_000
+    dead_letters_alert: int = 100  # that wait for a person; with as many, status tells of it
     dead_letters_bytes: int = 64 * MIB
     ask_timeout_s: float = 30.0
     watchers: int = 256
     monitors: int = 20_000  # that processes have set, in all
     process_monitors: int = 1_000  # of one process, with the messages in its mailbox
+    subscriptions: int = 20_000  # to topics, in all
+    process_subscriptions: int = 100
+    pattern_subscribers: int = 50  # of one pattern; nine patterns at most name one topic
+    publication_receivers: int = 500  # all of them are one unit of records
+    publication_bytes: int = 16 * MIB  # of all the messages that one publication becomes
 
     # Other nodes, each count for one peer
     carriage_s: float = 60.0
@@ -58,6 +66,8 @@ class Bounds:
     turn_losses: int = 20  # those whose cell dies, in it, and nobody is to blame
     calls_per_round: int = 64
     syscalls_per_turn: int = 1_000
+    same_calls: int = 100  # of a tool, in a row in one turn, alike and with the same result; 0: any number
+    failed_calls: int = 50  # of tools, or of models, in a row in one turn; 0: any number
     reply_bytes: int = 256 * KIB
     session_records: int = 200
     session_bytes: int = 1 * MIB
@@ -95,6 +105,9 @@ class Bounds:
     body_bytes: int = 1 * MIB
 
 
+OFF = ("same_calls", "failed_calls", "cell_memory_mib")
+"""Those that 0 puts out of force."""
+
 STATE_LIMITS = ("session_records", "session_bytes", "sessions", "sessions_bytes")
 """Those that a replay holds sessions to where an earlier version wrote them; since then what goes is recorded."""
 
@@ -104,7 +117,7 @@ def check(bounds: Bounds) -> list[str]:
     faults = [
         f"{field.name} is {getattr(bounds, field.name)}, must be above 0"
         for field in fields(bounds)
-        if not getattr(bounds, field.name) > 0
+        if not (getattr(bounds, field.name) > 0 or (field.name in OFF and getattr(bounds, field.name) == 0))
     ]
     for part, whole in (
         ("message_bytes", "mailbox_bytes"),
@@ -112,6 +125,7 @@ def check(bounds: Bounds) -> list[str]:
         ("message_bytes", "outbox_bytes"),
         ("message_bytes", "dead_letters_bytes"),
         ("message_bytes", "peer_mail_bytes"),
+        ("message_bytes", "publication_bytes"),
         ("peer_mail_bytes", "mail_bytes"),
         ("session_bytes", "sessions_bytes"),
         ("turn_bytes", "turns_bytes"),

@@ -10,7 +10,7 @@ code::
 
     AddressError(Invalid)        StateError(Conflict)       MailboxFull(Busy)       CapabilityError(Refused)
     SessionError(Unavailable)    LockedError(Conflict)      .pid: holder's, 0 if unknown
-    SupervisionError(word, message)                         .word: OTP's word, .code follows from it
+    SupervisionError(word, message)                         .code follows from the word
 
 A message says what happened, with both sides of a comparison, and what to do next.
 """
@@ -23,14 +23,31 @@ from typing import Literal
 Code = Literal["not_found", "refused", "busy", "timeout", "unavailable", "invalid", "conflict"]
 
 
+SupervisionWord = Literal[
+    "already_started",
+    "already_present",
+    "running",
+    "restarting",
+    "not_found",
+    "bad_spec",
+    "bad_flags",
+    "bad_combination",
+    "simple_one_for_one",
+    "shutdown",
+]
+
+
 class KernelError(Exception):
-    """Base of all errors of this package. ``code`` says how a caller should take it."""
+    """Base of all errors of this package. ``code`` says how a caller should take it. ``word``: what Erlang/OTP's
+    ``supervisor`` would answer, where a request about children is refused; else empty.
+    """
 
     code: Code = "invalid"
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, *, word: SupervisionWord | Literal[""] = "") -> None:
         super().__init__(message)
         self.message = message
+        self.word = word
 
 
 class NotFound(KernelError):
@@ -106,19 +123,6 @@ class LockedError(Conflict):
         self.runs = runs
 
 
-SupervisionWord = Literal[
-    "already_started",
-    "already_present",
-    "running",
-    "restarting",
-    "not_found",
-    "bad_spec",
-    "bad_flags",
-    "bad_combination",
-    "simple_one_for_one",
-    "shutdown",
-]
-
 _WORD_CODES: dict[SupervisionWord, Code] = {
     "already_started": "conflict",
     "already_present": "conflict",
@@ -137,8 +141,7 @@ class SupervisionError(KernelError):
     """A supervisor refused a request. ``word`` is the one Erlang/OTP's ``supervisor`` would answer with."""
 
     def __init__(self, word: SupervisionWord, message: str) -> None:
-        super().__init__(message)
-        self.word = word
+        super().__init__(message, word=word)
         self.code = _WORD_CODES[word]
 
 

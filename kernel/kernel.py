@@ -23,6 +23,7 @@ from kernel.cells.cell_events import (
     CellStarted,
     CellStartFailed,
     EngineLost,
+    TurnDiffers,
     TurnDone,
 )
 from kernel.cells.cell_log import CellLog
@@ -33,12 +34,24 @@ from kernel.helper.helpers import HelperNotice, Helpers, WorkerSeen
 from kernel.memory.memory import Ask, Memory, no_archive
 from kernel.message.downs import Downs
 from kernel.message.events import Events
-from kernel.message.message_signals import AskAnswered, MessageArrived, MessageDied, TurnOver
+from kernel.message.message_signals import (
+    AskAnswered,
+    LettersCame,
+    LinkBroken,
+    MessageArrived,
+    MessageDied,
+    QuestionDropped,
+    TurnCut,
+    TurnOver,
+)
 from kernel.message.messaging import Messaging
+from kernel.message.publications import Publications
 from kernel.message.watch import Watchers
+from kernel.model.capability import tools_of
 from kernel.peer.mesh_port import MeshPort, NoMesh
 from kernel.peer.peer_records import PeerRefused
 from kernel.peer.remote import Remote, RemoteParts
+from kernel.peer.remote_calls import QuestionWithdrawn
 from kernel.peer.router import Router
 from kernel.policy.pipeline import Policy
 from kernel.policy.proposal import Gate
@@ -67,10 +80,13 @@ from kernel.syscall.replies import Replies
 from kernel.syscall.settlement import Settlement
 from kernel.syscall.syscalls import SyscallParts, Syscalls
 from kernel.syscall.tool_calls import ToolCalls, ToolParts
+from kernel.syscall.trap_calls import TrapCalls
 from kernel.toolbox.registry import Registry
+from kernel.turn.budget_watch import BudgetWatch
+from kernel.turn.cancels import Cancels, WasCut
 from kernel.turn.divergence import Divergences
 from kernel.turn.opened_sessions import OpenedSessions
-from kernel.turn.turn_signals import SessionRead, TurnDrained
+from kernel.turn.turn_signals import BudgetsDue, SessionRead, TokensShort, TurnDrained
 from kernel.turn.turns import TurnParts, Turns
 from kernel.turn.value_calls import ValueCalls
 from kernel.worker.workers import Workers
@@ -126,13 +142,16 @@ class Kernel:
             env.clock,
             env.chance,
         )
-        self.helpers = Helpers(recorder, self.processes, env.log, env.clock, env.chance)
-        attempts, self.ends = Attempts(), Ends()
+        self.helpers = Helpers(recorder, self.processes, env.log, env.clock, env.chance, workers)
+        attempts = self.attempts = Attempts()
+        self.ends = Ends()
         settlement = Settlement(recorder, self.live, attempts, registry, bounds)
         self.messaging = Messaging(
             recorder, self.live, bounds, self.policy, signals, self.ends, settlement.of_message
         )
         self._downs = Downs(recorder, self.messaging)
+        self.publications = Publications(recorder, self.messaging, self.policy, bounds)
+        self._budget_watch = BudgetWatch(recorder, self.messaging, self.processes)
         self.remote = Remote(
             RemoteParts(
                 recorder,
@@ -154,9 +173,14 @@ class Kernel:
         self.router = Router(recorder, self.messaging, self.remote)
         self._replies = Replies(recorder, self.watchers, self.remote.outboxes, settlement)
         turn_parts = TurnParts(
-            self.messaging.dead_letter, self._replies.put, settlement.of_turn, self.remote.left_to
+            self.messaging.dead_letter,
+            self._replies.put,
+            settlement.of_turn,
+            self.remote.left_to,
+            lambda spec: tools_of(spec.tools, spec.capabilities.deny, registry),
         )
         self.turns = Turns(recorder, self.live, cells, bounds, self.watchers, signals, self.ends, turn_parts)
+        self.cancels = Cancels(recorder, self.turns, self.watchers, signals, self.ends, self._replies.put)
         self.divergences = Divergences(
             recorder,
             self.live,
@@ -166,7 +190,15 @@ class Kernel:
             attempts.under_way,
         )
         node_tools = NodeTools(
-            recorder, self.messaging, self.router, self.processes, self.remote, bounds, self.policy
+            recorder,
+            self.messaging,
+            self.publications,
+            self.router,
+            self.processes,
+            self.remote,
+            self.cancels,
+            bounds,
+            self.policy,
         )
         self.memory = Memory(recorder, bounds, env.archive)
         tool_parts = ToolParts(
@@ -195,6 +227,7 @@ class Kernel:
             self.model_calls,
             value_calls,
             self._monitor_calls,
+            TrapCalls(recorder, self.turns),
             self.watchers,
             env.log,
         )
@@ -206,13 +239,19 @@ class Kernel:
         """Who hears what, in this order."""
         processes, turns, syscalls = self.processes, self.turns, self._syscalls
         return {
-            CellStarted: (lambda said: processes.started(said.pid, said.cell),),
+            CellStarted: (lambda said: processes.all_started(said.pids, said.cell),),
             CellStartFailed: (
                 log.start_failed,
                 lambda said: processes.start_failed(said.pid, said.reason, said.why),
             ),
             CellRefused: (log.start_failed, lambda said: processes.refused(said.pid, said.why)),
             CellAsked: (syscalls.asked,),
+            TurnDiffers: (
+                log.differs,
+                lambda said: self.divergences.differed(
+                    said.pid, said.turn, said.ordinal, said.first, said.then
+                ),
+            ),
             TurnDone: (syscalls.done,),
             CellCrashed: (
                 log.crashed,
@@ -223,7 +262,12 @@ class Kernel:
             CellLost: (
                 log.cell_lost,
                 lambda said: processes.cell_lost(
-                    said.cell if said.died else None, said.running_pid, said.pids, said.why
+                    said.cell if said.died else None,
+                    said.running_pid,
+                    said.pids,
+                    said.why,
+                    said.reason,
+                    said.felled_by,
                 ),
             ),
             EngineLost: (log.engine_lost,),
@@ -254,10 +298,18 @@ class Kernel:
             PidsReserved: (self._forget_counters,),
             MessageArrived: (lambda said: turns.deliver_next(said.address),),
             MessageDied: (self._replies.died,),
+            LettersCame: (lambda said: self.messaging.trim(),),
             AskAnswered: (self.tool_calls.answered,),
+            LinkBroken: (lambda said: processes.taken_along(said.address, said.pid, said.reason, said.why),),
             SessionRead: (self.opened.read,),
             TurnDrained: (lambda said: processes.drained(said.pid),),
             TurnOver: (syscalls.over,),
+            BudgetsDue: (lambda said: self._budget_watch.look(),),
+            TokensShort: (lambda said: self._budget_watch.short(said.address),),
+            WasCut: (self.cancels.was_cut,),
+            TurnCut: (self.tool_calls.cut,),
+            QuestionDropped: (self.remote.dropped,),
+            QuestionWithdrawn: (self._withdrawn,),
             PeerRefused: (lambda said: self.remote.on_refused(said.who, said.why),),
             Unrecorded: (
                 lambda said: self.env.log("something could not be recorded", kinds=said.kinds, why=said.why),
@@ -272,6 +324,9 @@ class Kernel:
         in_use.update(slot.pid for slot in self.state.slots.values())
         self.recorder.ledger.forget_counters(in_use)
 
+    def _withdrawn(self, said: QuestionWithdrawn) -> None:
+        self.cancels.withdrawn(said.sender, said.reply_to, f"cancelled by who asked ({said.sender})")
+
     def boot(self, hears: Handlers) -> None:
         """Hear what is said from now on, settle what the last boot left in doubt, then start the tree. ``hears`` are
         the rows of those who are the node's and not the kernel's; they hear after the kernel has.
@@ -281,6 +336,7 @@ class Kernel:
         self.tool_calls.recover()
         self._downs.recover()
         self.processes.boot()
+        self._budget_watch.recover()
 
     async def close(self) -> None:
         """Stop everything that runs; mail, turns and slots stay as they are for the next boot."""

@@ -24,6 +24,8 @@ class Told(NamedTuple):
     seq: int
     time_us: int
     trace: bytes
+    pid: int = 0
+    """Whose doing it is; 0 for the node's and a person's."""
 
 
 Handler = Callable[[Told], None]

@@ -14,6 +14,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).parents[1]
 NODES = "tests/integration/"
+RAY = "ray"
+ONE_READING = "tests/test_object_graph.py"  # of all sources, and each of its tests looks at it
 
 
 class NodesTogether(LoadScopeScheduling):
@@ -26,9 +28,9 @@ class NodesTogether(LoadScopeScheduling):
 def set_of(nodeid: str) -> str:
     """The tests of one set run in one worker, one after the other."""
     path = nodeid.partition("::")[0]
-    if not path.startswith(NODES):
+    if not path.startswith((NODES, ONE_READING)):
         return nodeid
-    return "ray" if _is_on_ray(path) else path
+    return RAY if _is_on_ray(path) else path
 
 
 @cache

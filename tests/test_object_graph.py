@@ -5,9 +5,10 @@ that is large has its reason.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from tests.places import ROOT
-from tools.house import large_classes, late_names, sources, wires
+from tools.house import Source, large_classes, late_names, sources, wires
 
 NOT_WIRES = {
     "kernel.cell.link.frames error.__cause__": "an exception without its frames: they hold a peer's bytes",
@@ -23,6 +24,11 @@ IN_ONE_BREATH = {
 }
 
 
+@cache
+def read() -> list[Source]:
+    return sources(None, ROOT)
+
+
 def without_lines(found: list[str]) -> set[str]:
     """``module:line name`` without the line."""
     pairs = (place.split(" ", 1) for place in found)
@@ -30,13 +36,13 @@ def without_lines(found: list[str]) -> set[str]:
 
 
 def test_nothing_is_assigned_to_an_object_from_outside() -> None:
-    assert without_lines(wires(sources(None, ROOT))) == set(NOT_WIRES)
+    assert without_lines(wires(read())) == set(NOT_WIRES)
 
 
 def test_no_lambda_reads_a_name_that_is_bound_later() -> None:
-    assert without_lines(late_names(sources(None, ROOT))) == set(IN_ONE_BREATH)
+    assert without_lines(late_names(read())) == set(IN_ONE_BREATH)
 
 
 def test_a_large_class_has_its_reason_and_no_other_class_has_one() -> None:
     page = (ROOT / "docs" / "house.md").read_text()
-    assert set(re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE)) == large_classes(sources(None, ROOT))
+    assert set(re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE)) == large_classes(read())

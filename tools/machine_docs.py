@@ -8,11 +8,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from kernel.model import call_states, turn_states
-from kernel.model.call_states import CALL_EVENTS, CALL_GUARDS, CALL_MEANINGS, CALL_TABLE
-from kernel.model.machine import By
+from kernel.model.machines import call_states, turn_states
+from kernel.model.machines.call_states import CALL_EVENTS, CALL_GUARDS, CALL_MEANINGS, CALL_TABLE
+from kernel.model.machines.machine import By
+from kernel.model.machines.turn_states import TURN_EVENTS, TURN_GUARDS, TURN_MEANINGS, TURN_TABLE
 from kernel.model.states import PROCESS_TABLE, SLOT_TABLE
-from kernel.model.turn_states import TURN_EVENTS, TURN_GUARDS, TURN_MEANINGS, TURN_TABLE
 
 TARGET = Path(__file__).parent.parent / "docs" / "machines.md"
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ TARGET = ROOT / "docs" / "supervision-conformance.md"
 HERE = Path("tests/kernel/supervision")
 CASES = HERE / "conformance" / "cases.py"
 NAMED = (CASES, HERE / "conformance" / "test_in_memory.py", *(HERE / f"test_{name}.py" for name in (
-    "strategies", "dynamic_children", "significant_children",
+    "strategies", "dynamic_children", "significant_children", "changes",
 )))  # fmt: skip
 _NUMBERS = re.compile(r"test_((?:\d\d_)+)")
 
@@ -29,9 +30,10 @@ Made by `python -m tools.supervision_conformance`; do not edit by hand, a test s
 The 66 behaviours are those of OTP's own suite (`lib/stdlib/test/supervisor_SUITE.erl`), in our words. Each has tests,
 whose names begin with its number, or that are named here. They run on **twins**: the reducer, or the whole process tree
 over a journal in memory, under a clock that is wound by hand. Bodies that do and see no more than what people can run a
-second time on a **real node** (`tests/integration/test_supervision.py`, the local engine): *all* of them, or *in part*
-where a reason to end with, such as `normal`, cannot be brought about by a signal. *Not run* says so. They are part of
-the suite, which fails with any of them.
+second time on a **real node** (`tests/integration/test_supervision.py`, the local engine; with `make prove PART=slow`
+cells on a real Ray, `test_supervision_ray.py`): *all* of them, or *in part* where a reason to end with, such as
+`normal`, cannot be brought about by a signal. *Not run* says so. They are part of the suite, which fails with any of
+them; those on Ray are not part of `make test`, since they take half a minute more.
 
 *Deviation* says where we differ from OTP, or that we have no such thing, and why.
 """
@@ -85,7 +87,7 @@ BEHAVIOURS: dict[int, Behaviour] = {
         "without `one_for_all` or `rest_for_one` a supervisor that comes back starts all at once"),
     26: Behaviour("The end of dynamic children takes as long as the longest, and no longer than their time"),
     27: Behaviour("Start, end, restart and removal of children by name, with an error for each state",
-        "the errors are `conflict`, `refused` and `not_found` and say the state; OTP's words are the reducer's",
+        "beside OTP's word (`word` of the error) is a code for all errors: `conflict`, `refused`, `not_found`",
         ("test_supervision::test_child_adm",)),
     28: Behaviour("To end a child by its PID is for `simple_one_for_one` alone",
         "a PID is resolved to the address where it is asked for, so it is for all",
@@ -142,16 +144,56 @@ BEHAVIOURS: dict[int, Behaviour] = {
     64: Behaviour("Significant children end the supervisor by their own end: any of them, or the last"),
     65: Behaviour("Not as bystanders; a significant supervisor ends the one above; bad combinations are refused"),
     66: Behaviour("Flags and specs are changed while a supervisor runs",
-        "**not yet**: a spec is changed by stopping, removing and spawning the child anew; flags cannot be changed. "
-        "There is no code change: new code runs from the next start"),
+        "one slot at a time, by `weftos change`; a template stays as it is, and what describes a behaviour is of "
+        "another process. There is no code change: new code runs from the next start (ADR 36)",
+        ("test_changes::test_",)),
 }  # fmt: skip
 
 
-def _tests(file: Path) -> list[str]:
+class Link(NamedTuple):
+    """``tests`` as in :class:`Behaviour`, on twins; ``real``: one on a real node."""
+
+    says: str
+    tests: tuple[str, ...]
+    deviation: str = ""
+    real: str = ""
+
+
+_TWINS, _REMOTE = "tests/kernel/syscall/test_links.py", "tests/kernel/peer/test_remote_links.py"
+_DOWNS, _REAL = "tests/kernel/syscall/test_monitor_calls.py", "tests/integration/test_links.py"
+_WATCHED = "tests/integration/test_monitors.py"
+_ENDS, _OVER = f"{_REAL}::test_a_linked_one", f"{_REAL}::test_links_over"
+_KILLED = f"{_WATCHED}::test_watcher_and_watched"
+
+LINKS: tuple[Link, ...] = (
+    Link("Who is linked ends with the other, for the same reason",
+        (f"{_TWINS}::test_who_links_itself",), real=_ENDS),
+    Link("A link is symmetric", (f"{_TWINS}::test_a_child_is_bound", f"{_TWINS}::test_a_link_kills_nobody"),
+        "it binds who asks; the other when it is below, or asks too (ADR 35)"),
+    Link("A link is idempotent", (f"{_TWINS}::test_who_links_back", f"{_REMOTE}::test_a_second_call")),
+    Link("`normal` takes nobody along", (f"{_TWINS}::test_an_end_in_order",), "nor does `shutdown`"),
+    Link("`kill` cannot be trapped, and the linked see `killed`",
+        (f"{_TWINS}::test_one_that_traps_exits", f"{_TWINS}::test_who_links_itself"), real=_ENDS),
+    Link("Who traps exits is told each of them once", (f"{_TWINS}::test_one_that_traps_exits",), real=_ENDS),
+    Link("What is not there is `noproc` at once",
+        (f"{_TWINS}::test_what_is_not_there", f"{_REMOTE}::test_what_is_not")),
+    Link("The loss of a node is `noconnection`", (f"{_REMOTE}::test_a_lost_node", f"{_TWINS}::test_a_link_ends_with"),
+        real=_OVER),
+    Link("After an unlink no exit comes", (f"{_TWINS}::test_after_an_unlink",), "it takes the reference of the link"),
+    Link("Each monitor is told exactly once", (f"{_DOWNS}::test_the_end_is_told_once",), real=_KILLED),
+    Link("A monitor of what is not there is told `noproc` at once",
+        (f"{_DOWNS}::test_what_is_not_there",), real=_KILLED),
+)  # fmt: skip
+
+
+@cache
+def _functions(file: Path) -> list[ast.FunctionDef]:
     tree = ast.parse((ROOT / file).read_text())
-    return [
-        node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
-    ]
+    return [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+
+
+def _tests(file: Path) -> list[str]:
+    return [node.name for node in _functions(file) if node.name.startswith("test_")]
 
 
 def _numbers(name: str) -> set[int]:
@@ -164,12 +206,17 @@ def proofs_of(number: int) -> Iterator[tuple[Path, str]]:
     for file in NAMED:
         yield from ((file, name) for name in _tests(file) if number in _numbers(name))
     for told in BEHAVIOURS[number].tests:
-        where, _, begins = told.partition("::")
-        file = Path(where) if where.endswith(".py") else HERE / f"{where}.py"
-        named = [name for name in _tests(file) if name.startswith(begins)]
-        if not named:
-            raise KeyError(told)
-        yield from ((file, name) for name in named)
+        yield from named(told)
+
+
+def named(told: str) -> Iterator[tuple[Path, str]]:
+    """File and name of each test that begins as is told. KeyError when none does."""
+    where, _, begins = told.partition("::")
+    file = Path(where) if where.endswith(".py") else HERE / f"{where}.py"
+    found = [name for name in _tests(file) if name.startswith(begins)]
+    if not found:
+        raise KeyError(told)
+    yield from ((file, name) for name in found)
 
 
 _SOME = re.compile(r"REASONS|ORDERLY|ABNORMAL")
@@ -186,8 +233,7 @@ def on_a_real_node(number: int) -> str:
 
 
 def _decorators(name: str) -> str:
-    tree = ast.parse((ROOT / CASES).read_text())
-    [found] = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+    [found] = [node for node in _functions(CASES) if node.name == name]
     return " ".join(ast.unparse(each) for each in found.decorator_list)
 
 
@@ -198,12 +244,22 @@ def render() -> str:
         for number, each in BEHAVIOURS.items()
     ]
     head = ["| | behaviour | tests, on twins | on a real node | deviation |", "|---|---|---|---|---|"]
-    return "\n".join([_INTRODUCTION, *head, *rows, ""])
+    links = [
+        f"| {each.says} | {_listed(proof for told in each.tests for proof in named(told))} | "
+        f"{_listed(named(each.real)) if each.real else 'not run'} | {each.deviation} |"
+        for each in LINKS
+    ]
+    below = ["## Links and monitors", "", head[0].replace("| | ", "| "), "|---|---|---|---|"]
+    return "\n".join([_INTRODUCTION, *head, *rows, "", *below, *links, ""])
 
 
 def _told(number: int) -> str:
+    return _listed(proofs_of(number))
+
+
+def _listed(proofs: Iterable[tuple[Path, str]]) -> str:
     by_file: dict[Path, list[str]] = {}
-    for file, name in dict.fromkeys(proofs_of(number)):
+    for file, name in dict.fromkeys(proofs):
         by_file.setdefault(file, []).append(f"`{name}`")
     return "; ".join(f"[{file.name}](../{file}): {', '.join(names)}" for file, names in by_file.items())
 

@@ -58,8 +58,9 @@ def tool(function: Any = None, /, *, probe: Any = None, **options: Any) -> Any:
     effects: ``none`` (pure or read-only), ``local`` (this machine's files), ``external``. on_doubt: what to do when
     a crash, or its deadline, leaves it unknown whether it ran: ``ask`` a person, ``retry``, ``lost``. timeout_s: what
     has not ended by then is stopped; with effects, by killing the worker process, which the calls of other tools of
-    the same package share. idempotent, roles: reserved; they decide nothing yet, and a node refuses a tool that sets
-    one of them.
+    the same package share. idempotent: made twice it does no more than once, so it is made again where a person would
+    be asked. roles: on whose word it is called, by who has sent the message that is handled: ``operator``, ``agent``,
+    ``peer``; none: on anybody's.
 
     A parameter of type ``EffectId`` is no argument of the call: it is handed what names its effect, the same at every
     attempt. probe: a function, ``async`` or not, that is given such an id when nobody knows what became of the call,

@@ -9,13 +9,16 @@ class WeftosError(Exception):
     ``message`` says what happened and what to do next. ``code`` is stable and meant for programs:
     ``not_found``, ``refused``, ``busy``, ``timeout``, ``unavailable``, ``invalid``, ``conflict``,
     ``not_running`` (no node listens on this data directory), ``too_large``, ``internal``, or ``error`` where
-    no caller would act on the difference.
+    no caller would act on the difference. ``word``: where a request about children is refused, what Erlang/OTP's
+    ``supervisor`` would answer: ``already_present``, ``already_started``, ``running``, ``restarting``, ``not_found``,
+    ``bad_spec``, ``bad_flags``, ``bad_combination``, ``simple_one_for_one`` or ``shutdown``; else empty.
     """
 
-    def __init__(self, message: str, code: str = "error") -> None:
+    def __init__(self, message: str, code: str = "error", word: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.code = code
+        self.word = word
 
     def __str__(self) -> str:
         return self.message

@@ -58,9 +58,9 @@ LEAF_TYPES = (int, *(type_ for _, type_ in _FIELDS))
 pack = msgpack.Packer(use_bin_type=True, strict_types=True).pack
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Entry:
-    """One leaf of the ledger.
+    """One leaf of the ledger. Treat as frozen; it is not, because making it is on the hot path.
 
     seq: place in the ledger, from 0. time_us: microseconds since 1970, UTC, never falling. node: the origin.
     pid: the process that acted (0: the kernel). count: that pid's own counter, from 0. kind: one of

@@ -126,6 +126,13 @@ _TABLE = (
         "the machine's clock and the node's differ, by more or less than before; the node's never jumps",
         ahead_us=(WHOLE, "microseconds by which the machine's is ahead, below 0 when it is behind"),
     ),
+    _kind(
+        "node.reconciled",
+        "the process table, the cells and the operating system did not agree, in two looks; it is repaired now",
+        what=(TEXT, "ghost, orphan, orphan cell, lost cell or orphan process"),
+        of=(TEXT, "PID, name of the cell, or id of the operating system's process"),
+        why=(TEXT, "what was found, in words"),
+    ),
     _kind("node.disk_free", "the disk has room again: the node goes on", durable=True),
     _kind(
         "operator.command",
@@ -142,7 +149,15 @@ _TABLE = (
         address=_ADDRESS,
         parent=(TEXT, "address of its supervisor"),
         spec=(JSON, "JSON of the spawn request"),
-        made_by=(TEXT, "operator, agent or peer:ORIGIN; not in older entries"),
+        made_by=(TEXT, "operator, agent, peer:ORIGIN or app:NAME; not in older entries"),
+    ),
+    _kind(
+        "process.changed",
+        "what a child slot is kept as was changed while it is there; no process was touched",
+        durable=True,
+        address=_ADDRESS,
+        spec=(JSON, "JSON of the whole specification, as it is from now on"),
+        fields=(TEXTS, "names of the fields of it that are others now"),
     ),
     _kind(
         "process.started",
@@ -164,6 +179,16 @@ _TABLE = (
         ),
     ),
     _kind(
+        "process.felled",
+        "a process took down the cell that it shared with others",
+        address=_ADDRESS,
+        pid=(WHOLE, "its PID"),
+        cell=(TEXT, "name of the cell"),
+        reason=(TEXT, "exit reason: crash, or timeout when it held the cell"),
+        times=(WHOLE, "how many cells it has taken down by now"),
+        isolated=(BOOL, "whether it has a cell to itself from its next start on"),
+    ),
+    _kind(
         "process.slot",
         "a child slot changed its state",
         address=_ADDRESS,
@@ -172,6 +197,20 @@ _TABLE = (
             "running (started by hand; in older entries after each start), restarting, parked, stopped or removed",
         ),
         why=(TEXT, "what changed it"),
+    ),
+    _kind(
+        "process.suspended",
+        "a person has a process begin no turn from now on, also in incarnations to come: its messages wait",
+        durable=True,
+        address=_ADDRESS,
+        by=(TEXT, "who"),
+    ),
+    _kind(
+        "process.resumed",
+        "a person has a suspended process go on",
+        durable=True,
+        address=_ADDRESS,
+        by=(TEXT, "who"),
     ),
     _kind(
         "message.accepted",
@@ -189,9 +228,11 @@ _TABLE = (
         waiting=(TEXTS, "processes of other nodes that wait for its answer, ADDRESS@ORIGIN, the asker last"),
         kind=(
             TEXT,
-            "message, or down: what a monitor watched has ended, and sender, session and rights are those of the turn "
-            "that set it; not in older entries",
+            "message; publication, to a topic; down: what a monitor watched has ended, and sender, session and rights "
+            "are those of the turn that set it; exit: the other one of a link has, and they are those of the turn that "
+            "had exits trapped; budget: most or all of one is used up; not in older entries",
         ),
+        topic=(TEXT, "what it was published to, else empty; not in older entries"),
     ),
     _kind(
         "message.sent",
@@ -211,6 +252,14 @@ _TABLE = (
         waiting=(TEXTS, "processes that wait for its answer, ADDRESS@ORIGIN, the asker last"),
         answers=(TEXT, "message of that node which it answers, empty for none"),
         status=(TEXT, "of an answer: ok or error; else empty"),
+    ),
+    _kind(
+        "message.keyed",
+        "a person sent the message under a key: what is sent again under it within a day is answered, and not sent",
+        id=_MESSAGE,
+        key=(DIGEST, "SHA-256 of the key"),
+        to=(TEXT, "address, and @ORIGIN of another node"),
+        request=(DIGEST, "SHA-256 of the key and what was asked: target, session, text"),
     ),
     _kind("message.acknowledged", "the other node has taken a message, durably", id=_MESSAGE, peer=_ORIGIN),
     _kind(
@@ -244,16 +293,68 @@ _TABLE = (
         id=_MESSAGE,
         to=(TEXT, "address"),
         why=(TEXT, "why not"),
+        reason=(
+            TEXT,
+            "the same in one word: down, expired, poison, diverged, undeliverable, overflow, gave_way, taken_back or "
+            "other; not in older entries",
+        ),
     ),
     _kind(
         "message.replayed",
         "a dead letter was sent again",
         durable=True,
         id=_MESSAGE,
+        to=(TEXT, "where it was sent now; not in older entries"),
         **{"as": (TEXT, "id of the new message")},
     ),
     _kind(
-        "message.dropped", "a dead letter was discarded: there were too many", id=_MESSAGE, why=(TEXT, "why")
+        "message.cancelled",
+        "a message was taken back before it was handed out",
+        durable=True,
+        id=_MESSAGE,
+        to=(TEXT, "address"),
+        why=(TEXT, "who did so, and why"),
+    ),
+    _kind(
+        "message.dropped",
+        "a dead letter was discarded; its text stays in the entry that accepted it",
+        id=_MESSAGE,
+        why=(TEXT, "why"),
+        by=(
+            TEXT,
+            "bound (there were too many: the oldest is archived), operator:UID, policy (of a subscription), process "
+            "(which took its monitor back) or erasure; not in older entries",
+        ),
+    ),
+    _kind(
+        "topic.subscribed",
+        "what is published to the topics of a pattern goes to a process, in its mailbox, from now on",
+        durable=True,
+        address=_ADDRESS,
+        pattern=(TEXT, "a topic, TOPIC.* or *"),
+        overflow=(TEXT, "where its mailbox is full: back_pressure, dead_letter or drop_oldest"),
+    ),
+    _kind(
+        "topic.unsubscribed",
+        "a subscription was taken back",
+        durable=True,
+        address=_ADDRESS,
+        pattern=(TEXT, "its pattern"),
+    ),
+    _kind(
+        "topic.published",
+        "something was published; the messages that it became are the entries that name this one as their cause",
+        topic=(TEXT, "its topic; empty for what was said to all below an address"),
+        below=(TEXT, "that address; empty for what was published to a topic"),
+        sender=(TEXT, "address, or operator"),
+        accepted=(WHOLE, "how many messages it became, those among them that are dead letters too"),
+        dead=(WHOLE, "how many of these became dead letters at once"),
+        dropped=(WHOLE, "how many older publications gave way to it"),
+        left_out=(
+            WHOLE,
+            "how many of those it was for did not get it: they are down, have no room, or may not be "
+            "spoken to",
+        ),
     ),
     _kind(
         "turn.started",
@@ -290,6 +391,14 @@ _TABLE = (
         ordinal=_ORDINAL,
         recorded=(JSON, "JSON of the call that is recorded: op, name, arguments (bounded), seq, outcome"),
         asked=(JSON, "JSON of the call that was made instead: op, name, arguments (bounded)"),
+    ),
+    _kind(
+        "turn.differed",
+        "a turn that was gone through once more, to check it, did not do the same: its behaviour is not deterministic",
+        turn=_TURN,
+        ordinal=(TEXT, "which syscall: round.index; or end"),
+        first=(TEXT, "what it asked or returned at first, in bounded words"),
+        then=(TEXT, "what it did then"),
     ),
     _kind(
         "turn.decided",
@@ -349,6 +458,35 @@ _TABLE = (
         output_tokens=(WHOLE, "tokens written, 0 when unknown"),
     ),
     _kind(
+        "budget.reserved",
+        "the question before it may use so many tokens of accounts; its answer settles that, or its turn's end",
+        turn=_TURN,
+        ordinal=_ORDINAL,
+        accounts=(TEXTS, "addresses whose accounts pay, each the whole"),
+        tokens=(WHOLE, "tokens that are reserved"),
+        input=(WHOLE, "how many of them are for what is read, about"),
+        last=(BOOL, "whether it is the last of its turn, put without tools"),
+        note=(TEXT, "what its model was told of what is left, behind all messages"),
+    ),
+    _kind(
+        "budget.granted",
+        "an account was given more, out of the one above it where there is one",
+        durable=True,
+        address=(TEXT, "address of the account"),
+        resource=(TEXT, "tool_calls, messages, tokens or time_ms"),
+        amount=(WHOLE, "how much more"),
+        by=(TEXT, "who gave it"),
+    ),
+    _kind(
+        "budget.warned",
+        "more than 80, or 100, in a hundred of an account is spent; said once for each, until more is granted",
+        address=(TEXT, "address of the account"),
+        resource=(TEXT, "tool_calls, messages, tokens or time_ms"),
+        percent=(WHOLE, "80 or 100"),
+        spent=(WHOLE, "how much is spent"),
+        granted=(WHOLE, "of how much"),
+    ),
+    _kind(
         "sys.value",
         "a process was given the time or random bits",
         turn=_TURN,
@@ -359,7 +497,7 @@ _TABLE = (
     ),
     _kind(
         "monitor.set",
-        "a process watches another one, or was refused that",
+        "a process watches another one, or is linked with it, or was refused that",
         turn=_TURN,
         ordinal=_ORDINAL,
         call_hash=_CALL_HASH,
@@ -370,6 +508,12 @@ _TABLE = (
         peer=(TEXT, "true name of that node, empty for this one"),
         rights=(TEXTS, "names of the tools that the turn could use, which are those for the end too"),
         why=(TEXT, "why it was refused, else empty"),
+        link=(BOOL, "whether it is a link; not in older entries"),
+        watcher_pid=(
+            WHOLE,
+            "of a link, the PID that set it, where the other is bound to the end of that too; else 0; not in older "
+            "entries",
+        ),
     ),
     _kind(
         "monitor.removed",
@@ -383,13 +527,28 @@ _TABLE = (
             TEXT,
             "id of the message that had told its end and was taken out of the mailbox, empty for none",
         ),
+        link=(BOOL, "whether it is a link; not in older entries"),
+    ),
+    _kind(
+        "monitor.traps",
+        "an address has the ends of those that it is linked with told to it, or does so no more",
+        turn=_TURN,
+        ordinal=_ORDINAL,
+        call_hash=_CALL_HASH,
+        on=(BOOL, "whether they are told"),
+        before=(BOOL, "whether they were until now"),
+        rights=(TEXTS, "names of the tools that the turn could use, which are those for the ends too"),
     ),
     _kind(
         "monitor.down",
-        "a monitor has ended with a message to its watcher, in the entry before",
-        ref=(TEXT, "the monitor"),
-        watcher=(TEXT, "address of the process that set it"),
-        message=_MESSAGE,
+        "a monitor has ended with a message to its watcher, in the entry before; or a link, with a message, or with "
+        "what the end of one is for the other",
+        ref=(TEXT, "the monitor, or the link"),
+        watcher=(
+            TEXT,
+            "address of the process that set it; of a link, of the one that is not the one that ended",
+        ),
+        message=(TEXT, "id of the message, empty for a link of which nobody is told"),
         reason=(
             TEXT,
             "exit reason of what it watched; noproc: there was none; noconnection: its node was lost",

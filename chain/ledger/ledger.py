@@ -319,6 +319,11 @@ class Ledger:
         self._waking.soon()
         return await future
 
+    @property
+    def newest(self) -> Ticket | None:
+        """What was committed last, unless all is on the disk."""
+        return self._unwritten.newest
+
     async def barrier(self) -> None:
         """Wait until everything committed so far is on the disk. Raises LedgerUnavailable."""
         newest = self._unwritten.newest

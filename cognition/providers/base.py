@@ -22,7 +22,8 @@ class OfferedTool:
 @dataclass(frozen=True, slots=True)
 class Question:
     """One model call: messages in the OpenAI chat shape, tools on offer, ``model`` empty for the provider's
-    default.
+    default. ``max_tokens`` of the answer, 0 for what the provider says. ``note``: what the node tells a language model
+    behind all messages; nobody has said it, so it is no request.
 
     A message of role ``tool`` may carry two keys of ours: ``status`` (an outcome other than ``ok``) and
     ``truncated``.
@@ -31,6 +32,8 @@ class Question:
     messages: tuple[Mapping[str, Any], ...]
     tools: tuple[OfferedTool, ...] = ()
     model: str = ""
+    max_tokens: int = 0
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

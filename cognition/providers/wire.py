@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgpack
@@ -27,6 +27,8 @@ def request_body(question: Question, default_model: str, stream: bool) -> bytes:
     body: dict[str, Any] = {"stream": stream}
     if stream:
         body["stream_options"] = {"include_usage": True}
+    if question.max_tokens:
+        body["max_tokens"] = question.max_tokens
     if question.tools:
         body["tools"] = [
             {
@@ -36,8 +38,21 @@ def request_body(question: Question, default_model: str, stream: bool) -> bytes:
             for t in question.tools
         ]
     model = _encoded(question.model or default_model)
-    messages = b",".join(map(encoded_message, question.messages))
+    messages = b",".join(map(encoded_message, _noted(question)))
     return b'{"model":%b,"messages":[%b],%b' % (model, messages, _encoded(body)[1:])
+
+
+def _noted(question: Question) -> Sequence[Mapping[str, Any]]:
+    """The messages, and the note behind them: what a provider keeps of their beginning stays the same. It goes into the
+    last one if that is the user's: some servers refuse two of one role in a row.
+    """
+    messages, note = question.messages, question.note
+    if not note:
+        return messages
+    last = json.loads(encoded_message(messages[-1])) if messages else {}
+    if last.get("role") == "user" and isinstance(last.get("content"), str):
+        return (*messages[:-1], {**last, "content": f"{last['content']}\n\n{note}"})
+    return (*messages, {"role": "user", "content": note})
 
 
 class EncodedMessage(Mapping[str, Any]):

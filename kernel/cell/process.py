@@ -10,6 +10,7 @@ never says so, and the node kills the cell.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from typing import Any, get_args
 from kernel.abi import Behaviour, LogicalExit, LogicalReason, Message, TurnEnded, TurnResult
 from kernel.cell.link.frames import FrameError
 from kernel.cell.load import describe, in_one_line, trace
+from kernel.cell.protocol import Stacks
+from kernel.cell.replay import Recording, check_replay
+from kernel.cell.stacks import stacks_of
 from kernel.cell.steps import Steps
 from kernel.cell.syscalls import CellSyscalls, Send
 from kernel.shapes import told
@@ -37,14 +41,25 @@ class Delivery:
 
 
 class CellProcess:
-    """``gone(pid)`` is called when the process is over, after its last frame was sent."""
+    """``gone(pid)`` is called when the process is over, after its last frame was sent. ``fresh`` makes a new
+    instance, by which each turn is checked once it has ended (:mod:`kernel.cell.replay`); None: none is.
+    """
 
-    def __init__(self, behaviour: Behaviour, steps: Steps, send: Send, gone: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        behaviour: Behaviour,
+        steps: Steps,
+        send: Send,
+        gone: Callable[[int], None],
+        fresh: Callable[[], Behaviour] | None = None,
+    ) -> None:
         self.pid = steps.pid
         self._behaviour = behaviour
         self._steps = steps
         self._send = send
         self._gone = gone
+        self._fresh = fresh
+        self._recording: Recording | None = None
         self._queue: deque[Delivery] = deque()
         self._turn: str | None = None
         self._sys: CellSyscalls | None = None
@@ -59,6 +74,8 @@ class CellProcess:
 
     def resolve(self, turn: str, round_: int, index: int, outcome: Any) -> None:
         if turn == self._turn and self._sys is not None:
+            if self._recording is not None:
+                self._recording.told(round_, index, outcome)
             self._sys.resolve(round_, index, outcome)
 
     def say_whole(self, turn: str, round_: int, index: int) -> None:
@@ -79,6 +96,11 @@ class CellProcess:
         for delivery in [queued for queued in self._queue if queued.turn == turn]:
             self._queue.remove(delivery)
             self._send(["ended", self.pid, turn])
+
+    def stacks(self) -> Stacks:
+        """Where its tasks stand."""
+        found = stacks_of(self._steps.tasks)
+        return Stacks(tuple(found), len(self._steps.tasks) - len(found))
 
     def stop(self) -> None:
         """Cancel everything; ``stopped`` is sent when all of it has come to its end, if it does."""
@@ -103,14 +125,37 @@ class CellProcess:
         if self._turn is None and self._queue:
             delivery = self._queue.popleft()
             self._turn = delivery.turn
-            self._sys = CellSyscalls(self.pid, delivery.turn, delivery.history, delivery.tools, self._send)
+            self._recording = None if self._fresh is None else Recording(self._send, delivery.history)
+            send = self._send if self._recording is None else self._recording.send
+            self._sys = self._syscalls(delivery, delivery.history, send)
             self._steps.create_task(self._handle(delivery, self._sys)).add_done_callback(self._settled)
+
+    def _syscalls(self, delivery: Delivery, history: list[dict[str, Any]], send: Send) -> CellSyscalls:
+        return CellSyscalls(self.pid, delivery.turn, history, delivery.tools, send)
+
+    async def _check(self, delivery: Delivery, result: dict[str, Any]) -> None:
+        """Go through the turn once more, if that is wanted, and tell where it differs. What the turn left running comes
+        no further than it would have without that.
+        """
+        if self._fresh is None or self._recording is None:
+            return
+        await asyncio.sleep(0)
+        if self._sys is not None:
+            self._sys.end("the turn is over")
+        self._steps.cancel_others()
+        syscalls = functools.partial(self._syscalls, delivery, self._recording.history())
+        found = await check_replay(
+            self._fresh, self._steps, syscalls, delivery.message, self._recording, result, _result
+        )
+        if found is not None:
+            self._send(["differs", self.pid, delivery.turn, found.ordinal, found.first, found.then])
 
     async def _handle(self, delivery: Delivery, sys: CellSyscalls) -> list[Any]:
         """The frame that answers the turn."""
         try:
-            returned = await self._behaviour.handle(delivery.message, sys)
-            return ["done", self.pid, delivery.turn, _result(returned)]
+            result = _result(await self._behaviour.handle(delivery.message, sys))
+            await self._check(delivery, result)
+            return ["done", self.pid, delivery.turn, result]
         except SystemExit as error:
             if error.code in (None, 0):
                 return ["exited", self.pid, delivery.turn, "normal", ""]

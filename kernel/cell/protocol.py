@@ -10,13 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from kernel.abi import LastExit, ModelAnswer, Monitored, OutcomeStatus, ToolCall, ValueName
+from kernel.abi import LastExit, Linked, ModelAnswer, Monitored, OutcomeStatus, ToolCall, ValueName
 from kernel.shapes import ShapeError, read
+
+STARTED_TOGETHER = 32
+"""Starts that one frame of a cell reports: the node writes them as one unit, while its loop waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartOrder:
-    """A process to construct; ``last_exit`` says how its forerunner ended."""
+    """A process to construct; ``last_exit`` says how its forerunner ended. ``check_replay``: each of its turns is gone
+    through once more (:mod:`kernel.cell.replay`).
+    """
 
     address: str
     name: str
@@ -25,6 +30,33 @@ class StartOrder:
     python_path: tuple[str, ...]
     config: dict[str, Any]
     last_exit: LastExit | None = None
+    check_replay: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLine:
+    """A line that is being carried out; ``source`` is its text, empty where nobody knows it."""
+
+    file: str
+    line: int
+    function: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Where a task or a thread stands: what calls, the newest call last."""
+
+    name: str
+    calls: tuple[CodeLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stacks:
+    """Those of the tasks of one process, and how many more there are."""
+
+    stacks: tuple[Stack, ...]
+    more: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +98,40 @@ class MonitorRef:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkTarget:
+    """A process to link with."""
+
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRef:
+    """A link to end."""
+
+    ref: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trapping:
+    """Whether ends of the linked are to be told."""
+
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Nothing:
     """The arguments of a syscall that takes none."""
 
 
-Arguments = ToolCall | ModelQuestion | MonitorTarget | MonitorRef | Nothing
+Arguments = ToolCall | ModelQuestion | MonitorTarget | MonitorRef | LinkTarget | LinkRef | Trapping | Nothing
 ARGUMENTS: dict[str, type[Arguments]] = {
     "tool": ToolCall,
     "model": ModelQuestion,
     "monitor": MonitorTarget,
     "demonitor": MonitorRef,
+    "link": LinkTarget,
+    "unlink": LinkRef,
+    "trap_exits": Trapping,
     **dict.fromkeys(get_args(ValueName), Nothing),
 }
 """Each syscall, and what it takes; a value is one by its name."""
@@ -99,12 +155,19 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class MonitorRemoved:
-    """``found``: it was set."""
+    """``found``: the monitor, or the link, was set."""
 
     found: bool
 
 
-CallOutcome = ToolOutcome | ModelAnswer | Value | Monitored | MonitorRemoved
+@dataclass(frozen=True, slots=True)
+class Trapped:
+    """``before``: whether they were told until now."""
+
+    before: bool
+
+
+CallOutcome = ToolOutcome | ModelAnswer | Value | Monitored | MonitorRemoved | Linked | Trapped
 """What a syscall gives."""
 
 

@@ -7,36 +7,44 @@ Frames from the node::
     turn pid turn message history tools
     result pid turn round index outcome                 whole pid turn round index
     end pid turn why           stop pid why             ping
+    stack pid number
 
 and to it: ``hello token os-pid abi-version``, then
 
-    started pid                failed pid why           a start's answer; failed is followed by stopped
+    started pid ...            failed pid why           answers to starts; failed is followed by stopped
     call pid turn round index op args
+    differs pid turn ordinal first then                 before done, when its replay is checked
     done pid turn result       ended pid turn           crashed pid turn why       exited pid turn reason detail
     stopped pid                log pid text             pong
+    stack number stacks
 
 Orders, messages, arguments, outcomes and results have the shapes of :mod:`kernel.cell.protocol`.
 The node is trusted and the cell is not. A cell that loses its link ends at once: nothing thinks without a
-kernel. One that dials over TCP (:mod:`kernel.cell.remote`) says its hello inside the Noise handshake and holds a lease
-(:mod:`kernel.cell.link.lease`), by the frames ``lease heard`` and ``beat number running-pid``.
+kernel. One that dials over TCP (:mod:`kernel.cell.link.remote`) says its hello inside the Noise handshake and holds a
+lease (:mod:`kernel.cell.link.lease`), by the frames ``lease heard`` and ``beat number running-pid``; ``threads number``
+is answered as ``stack`` is, by the link's own thread.
 """
 
 from __future__ import annotations
 
 import asyncio
+import copy
+import functools
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
-from kernel.abi import ABI_VERSION, Message, ProcessInfo
+from kernel.abi import ABI_VERSION, Behaviour, Message, ProcessInfo
 from kernel.cell.link.frames import OWN, FrameError, FrameLink
 from kernel.cell.load import BehaviourError, construct, load_behaviour
 from kernel.cell.process import CellProcess, Delivery
-from kernel.cell.protocol import StartOrder
+from kernel.cell.protocol import STARTED_TOGETHER, Stacks, StartOrder
 from kernel.cell.slot import Slot
+from kernel.cell.stacks import dump_on_signal
 from kernel.cell.steps import Steps, task_factory
-from kernel.shapes import ShapeError, read
+from kernel.shapes import ShapeError, read, told
 
 
 class Link(Protocol):
@@ -53,6 +61,7 @@ class Cell:
     def __init__(self) -> None:
         self._slot = Slot(None)
         self._processes: dict[int, CellProcess] = {}
+        self._began: list[int] = []  # that was not said yet
         self._operations: dict[str, Callable[..., None]] = {
             "welcome": self._welcome,
             "start": self._start,
@@ -62,6 +71,7 @@ class Cell:
             "end": self._end,
             "stop": self._stop,
             "ping": self._ping,
+            "stack": self._stack,
         }
 
     def running(self) -> int:
@@ -74,6 +84,8 @@ class Cell:
             operation = self._operations[frame[0]]
         except (LookupError, TypeError) as error:
             raise FrameError("the node sent a frame that this cell does not know") from error
+        if frame[0] != "start":
+            self._say_began()
         try:
             operation(*frame[1:])
         except ShapeError as error:
@@ -81,11 +93,14 @@ class Cell:
 
     def _welcome(self, slot_path: str | None) -> None:
         self._slot = Slot(slot_path)
+        if slot_path is not None:
+            dump_on_signal(slot_path)
 
     def _start(self, pid: int, start: dict[str, Any]) -> None:
         order = read(StartOrder, start)
         steps = Steps(pid, self._slot.running)
         info = ProcessInfo(pid, order.address, order.name, order.behaviour, order.config, order.last_exit)
+        config = copy.deepcopy(order.config) if order.check_replay else {}  # a behaviour may change its own
         try:
             behaviour = steps.run(
                 lambda: construct(load_behaviour(order.import_string, order.python_path), info)
@@ -95,8 +110,21 @@ class Cell:
             steps.cancel()
             self.link.send(["stopped", pid])
             return
-        self._processes[pid] = CellProcess(behaviour, steps, self.link.send, self._gone)
-        self.link.send(["started", pid])
+        fresh = None
+        if order.check_replay:
+            fresh = functools.partial(_construct_anew, type(behaviour), info, config)
+        self._processes[pid] = CellProcess(behaviour, steps, self.link.send, self._gone, fresh)
+        if not self._began:
+            asyncio.get_running_loop().call_soon(self._say_began)
+        self._began.append(pid)
+        if len(self._began) == STARTED_TOGETHER:
+            self._say_began()
+
+    def _say_began(self) -> None:
+        """Of many starts that come together one frame tells."""
+        if self._began:
+            self.link.send(["started", *self._began])
+            self._began = []
 
     def _gone(self, pid: int) -> None:
         self._processes.pop(pid, None)
@@ -131,6 +159,15 @@ class Cell:
     def _ping(self) -> None:
         self.link.send(["pong"])
 
+    def _stack(self, pid: int, number: int) -> None:
+        process = self._processes.get(pid)
+        found = Stacks((), 0) if process is None else process.stacks()
+        self.link.send(["stack", number, told(found)])
+
+
+def _construct_anew(behaviour: type[Behaviour], info: ProcessInfo, config: dict[str, Any]) -> Behaviour:
+    return construct(behaviour, replace(info, config=copy.deepcopy(config)))
+
 
 def run_cell(dial: dict[str, Any], token: str, boot: int) -> None:
     """Dial the node and serve until the link ends; then leave the process at once, whatever still runs in it.
@@ -154,7 +191,7 @@ def run_cell(dial: dict[str, Any], token: str, boot: int) -> None:
             cell.link = link
             await loop.create_unix_connection(lambda: link, dial["socket"])
         else:
-            from kernel.cell.remote import RemoteLink  # Noise, which a cell beside its node does without
+            from kernel.cell.link.remote import RemoteLink  # Noise, which a cell beside its node does without
 
             remote = RemoteLink(dial, token, boot, cell.received, cell.running, _leave)
             cell.link = remote

@@ -14,6 +14,8 @@ import os
 import sys
 from pathlib import Path
 
+from kernel.cell.stacks import dump_path
+
 SLOT_BYTES = 8
 
 
@@ -57,8 +59,9 @@ class SlotFile:
         """Close and delete. The slot is of no use afterwards."""
         os.close(self._file)
         self._file = -1
-        with contextlib.suppress(OSError):  # the next boot deletes what is left
-            self.path.unlink()
+        for path in (self.path, Path(dump_path(str(self.path)))):
+            with contextlib.suppress(OSError):  # the next boot deletes what is left
+                path.unlink()
 
 
 class ToldSlot:

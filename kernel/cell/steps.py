@@ -50,6 +50,11 @@ class Steps:
         for task in tuple(self.tasks):
             task.cancel()
 
+    def cancel_others(self) -> None:
+        """All but the task that is running."""
+        for task in self.tasks - {asyncio.current_task()}:
+            task.cancel()
+
     def forget(self, task: asyncio.Task[Any]) -> None:
         self.tasks.discard(task)
         if not self.tasks and self._idle is not None:
@@ -95,6 +100,11 @@ class SteppedCoroutine(Coroutine[Any, Any, Any]):
 
     def close(self) -> None:
         self._coroutine.close()
+
+    @property
+    def stepped(self) -> Coroutine[Any, Any, Any]:
+        """The coroutine itself."""
+        return self._coroutine
 
     def __await__(self) -> Generator[Any, Any, Any]:
         return self._coroutine.__await__()

@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar
 
 from kernel.abi import (
     OPEN_CALLS,
+    Linked,
     ModelAnswer,
     ModelRequest,
     Monitored,
@@ -35,12 +36,16 @@ from kernel.cell.conversation import Conversation, as_json, canonical_json
 from kernel.cell.link.frames import FrameError
 from kernel.cell.protocol import (
     Arguments,
+    LinkRef,
+    LinkTarget,
     ModelQuestion,
     MonitorRef,
     MonitorRemoved,
     MonitorTarget,
     Nothing,
     ToolOutcome,
+    Trapped,
+    Trapping,
     Value,
 )
 from kernel.shapes import read, told
@@ -149,6 +154,19 @@ class CellSyscalls(Syscalls):
         unmade = _unmade_removal
         return (await self._call((self._next_round(), 0), "demonitor", asked, MonitorRemoved, unmade)).found
 
+    async def link(self, target: str) -> Linked:
+        _check_text("link", target=target)
+        return await self._call((self._next_round(), 0), "link", LinkTarget(target), Linked, _unmade_link)
+
+    async def unlink(self, ref: str) -> bool:
+        _check_text("unlink", ref=ref)
+        asked, unmade = LinkRef(ref), _unmade_removal
+        return (await self._call((self._next_round(), 0), "unlink", asked, MonitorRemoved, unmade)).found
+
+    async def trap_exits(self, on: bool = True) -> bool:
+        asked = Trapping(bool(on))
+        return (await self._call((self._next_round(), 0), "trap_exits", asked, Trapped)).before
+
     def log(self, text: str) -> None:
         self._logs += 1
         if self._ended is None and self._logs <= MAX_LOGS_PER_TURN:
@@ -237,6 +255,10 @@ def _unmade_question(why: str) -> ModelAnswer:
 
 def _unmade_monitor(why: str) -> Monitored:
     return Monitored("", why)
+
+
+def _unmade_link(why: str) -> Linked:
+    return Linked("", why)
 
 
 def _unmade_removal(why: str) -> MonitorRemoved:

@@ -55,6 +55,10 @@ class CellConnection:
             with contextlib.suppress(OSError):
                 self.link.transport.get_extra_info("socket").shutdown(socket.SHUT_RD)
 
+    def signal(self, number: int) -> bool:
+        """Send the cell's process a signal; whether there was a way to."""
+        return False
+
     def kill(self) -> None:
         """Close the link. A cell ends when its link does, and at the latest with its lease."""
         self.link.abort(FrameError("killed by the node"))
@@ -88,6 +92,13 @@ class LocalCellConnection(CellConnection):
             self._handle = os.pidfd_open(self.os_pid)
         except OSError as error:
             raise FrameError(f"process {self.os_pid} dialled and is gone: {error}") from error
+
+    def signal(self, number: int) -> bool:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # the latter: as in kill
+            if self._handle >= 0:
+                signal.pidfd_send_signal(self._handle, number)
+                return True
+        return False
 
     def kill(self) -> None:
         """Close the link and end the peer's process."""

@@ -8,13 +8,16 @@ from typing import Any
 from kernel.abi import LastExit, TurnResult
 from kernel.cell.protocol import Arguments
 from kernel.model.makers import OPERATOR, MadeBy
+from kernel.model.states import CRASH
 from kernel.operations.spawning import Isolation
 from kernel.signals import Signal
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Placement:
-    """A process to run. ``domain`` is its trust domain: shared processes share a cell only within one."""
+    """A process to run. ``domain`` is its trust domain: shared processes share a cell only within one. Treat as frozen;
+    it is not, because one is made for each start.
+    """
 
     pid: int
     address: str
@@ -27,6 +30,7 @@ class Placement:
     python_path: tuple[str, ...] = ()
     config: dict[str, Any] = field(default_factory=dict)
     last_exit: LastExit | None = None
+    check_replay: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +77,9 @@ class CellView:
 
 @dataclass(frozen=True, slots=True)
 class CellStarted(Signal):
-    """The process runs, in ``cell``."""
+    """These processes run, in ``cell``."""
 
-    pid: int
+    pids: tuple[int, ...]
     cell: str
 
 
@@ -118,6 +122,19 @@ class TurnDone(Signal):
 
 
 @dataclass(frozen=True, slots=True)
+class TurnDiffers(Signal):
+    """Gone through once more, the turn differed at the syscall ``ordinal``, or at its ``end``: ``first`` was asked, and
+    ``then``, in words.
+    """
+
+    pid: int
+    turn: str
+    ordinal: str
+    first: str
+    then: str
+
+
+@dataclass(frozen=True, slots=True)
 class CellCrashed(Signal):
     """The behaviour raised, or broke a rule; ``turn`` was open. ``beside``: in an earlier one, which had ended."""
 
@@ -150,8 +167,9 @@ class CellLogged(Signal):
 @dataclass(frozen=True, slots=True)
 class CellLost(Signal):
     """A whole cell, also one that never came up, with those that waited for it. ``running_pid``, who is to blame, is 0
-    or one of ``pids``. ``died``: it ran and died by itself; no when it went with the engine or never came, which is
-    the doing of nothing that lived in it.
+    or one of ``pids``, and exits for ``reason``. ``died``: it ran and died by itself; no when it went with the engine
+    or never came, which is the doing of nothing that lived in it. ``felled_by``: the address and the PID of who has
+    taken down a cell that it shared, also when that one had been dead to the node before.
     """
 
     cell: str
@@ -159,6 +177,8 @@ class CellLost(Signal):
     pids: list[int]
     why: str
     died: bool = True
+    reason: str = CRASH
+    felled_by: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

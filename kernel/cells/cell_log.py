@@ -11,6 +11,7 @@ from kernel.cells.cell_events import (
     CellRefused,
     CellStartFailed,
     EngineLost,
+    TurnDiffers,
 )
 from kernel.process.live import LiveTable
 
@@ -28,6 +29,15 @@ class CellLog:
     def crashed(self, crash: CellCrashed) -> None:
         """Of what, process.exited says, and can be erased; a log cannot."""
         self._log("process crashed", pid=crash.pid, turn=crash.turn or "")
+
+    def differs(self, differs: TurnDiffers) -> None:
+        """In what, turn.differed says, and can be erased."""
+        self._log(
+            "turn is not deterministic: weftos chain log --kind turn.differed says where",
+            pid=differs.pid,
+            turn=differs.turn,
+            ordinal=differs.ordinal,
+        )
 
     def logged(self, line: CellLogged) -> None:
         process = self._live.get(line.pid)

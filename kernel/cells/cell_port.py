@@ -13,9 +13,10 @@ The rules:
 5. Whoever breaks 2, or has a frame of the wrong shape sent in its name, has crashed: that process alone, and it is to
    blame. Its neighbours go on.
 6. A frame that breaks 1, or is in the name of no process here, is a lie of the cell: :class:`FrameError`, the link is
-   closed and the cell killed. So is one whose process fails 3, for which nobody else is to blame.
-7. Who is to confirm something has the time of a neighbour that computes besides, up to ``hang_s`` of it: while that one
-   holds the cell's loop nothing can be heard.
+   closed and the cell killed. So is one whose process fails 3, which is to blame.
+7. Who is to confirm something has the time of a neighbour that computes besides, up to half as much again as
+   one may: while that one holds the cell's loop nothing can be heard, and one that holds it all the time is found out
+   before. Nor is one judged whose cell has not answered since, for then it may not have heard of it.
 
 Code in a cell can send frames in the name of its neighbours there: a cell is one domain of trust.
 
@@ -32,7 +33,7 @@ from typing import Any, Literal, Protocol
 
 from kernel.abi import Message, TurnResult
 from kernel.cell.link.frames import VALUE_BYTES, FrameError
-from kernel.cell.protocol import CallOutcome, StartOrder, read_arguments
+from kernel.cell.protocol import STARTED_TOGETHER, CallOutcome, StartOrder, read_arguments
 from kernel.cells.cell_events import (
     CellAsked,
     CellCall,
@@ -42,6 +43,7 @@ from kernel.cells.cell_events import (
     CellStarted,
     CellStartFailed,
     Placement,
+    TurnDiffers,
     TurnDone,
 )
 from kernel.cells.cell_table import CellLimits
@@ -60,8 +62,8 @@ class CellHost(Protocol):
 
     def send(self, frame: list[Any]) -> None: ...
 
-    def kill(self, why: str) -> None:
-        """End the cell, with nobody there to blame; ``CellPort.close`` follows."""
+    def kill(self, why: str, culprit: int) -> None:
+        """End the cell, for which that process is to blame; ``CellPort.close`` follows."""
 
     def now_s(self) -> float: ...
 
@@ -69,6 +71,12 @@ class CellHost(Protocol):
 
     def running(self) -> int:
         """The PID in the cell's slot."""
+
+    def ask(self) -> None:
+        """See whether the cell is there."""
+
+    def is_silent(self) -> bool:
+        """Whether it has not answered that yet."""
 
     def released(self, pid: int) -> None:
         """The process has left the cell for good."""
@@ -79,9 +87,9 @@ class CellHost(Protocol):
 
 @dataclass(slots=True)
 class Hosted:
-    """A process in the cell. ``waiting``: its start has not been sent. ``last``: the newest ordinal of the
-    turn. ``delivered``: how many turns were handed to it. ``ending``: by that number, those that the node has ended
-    and the cell has not answered.
+    """A process in the cell. ``waiting``: its start has not been sent. ``last``: the newest ordinal of the turn.
+    ``delivered``: how many turns were handed to it; ``differed``: the replay of the newest has. ``ending``: by that
+    number, those that the node has ended and the cell has not answered.
     """
 
     placement: Placement
@@ -91,6 +99,7 @@ class Hosted:
     open_calls: set[tuple[int, int]] = field(default_factory=set)
     wanted_whole: set[tuple[int, int]] = field(default_factory=set)
     delivered: int = 0
+    differed: bool = False
     ending: dict[int, str] = field(default_factory=dict)
 
     def unwinds(self, turn: str) -> bool:
@@ -148,6 +157,7 @@ class CellPort:
             raise Invalid(f"turn {turn} cannot be handed to pid {pid}: {error}") from error
         hosted.turn = turn
         hosted.delivered += 1
+        hosted.differed = False
         hosted.last = (-1, -1)
 
     def result(self, pid: int, turn: str, round_: int, index: int, outcome: CallOutcome) -> None:
@@ -200,6 +210,10 @@ class CellPort:
 
     def receive(self, frame: Any, cost_bytes: int = 0) -> None:
         """One frame from the cell, which costs ``cost_bytes`` while held. Raises :class:`FrameError` for a lie."""
+        match frame:
+            case ["started", *pids] if {*map(type, pids)} == {int}:
+                self._started(pids)  # it is of many, and finds out itself who is to blame
+                return
         try:
             self._receive(frame, cost_bytes)
         except FrameError as error:
@@ -228,13 +242,23 @@ class CellPort:
         else:
             self._signals.say(CellCrashed(pid, open_turn, why))
 
+    def address_of(self, pid: int) -> str:
+        """Of a process that was handed over, also of one that is dead to the node and may still run; else empty."""
+        hosted = self._hosted.get(pid)
+        return "" if hosted is None or hosted.state == "waiting" else hosted.placement.address
+
+    def is_starting(self, pid: int) -> bool:
+        """Whether it is being constructed, or is to be."""
+        hosted = self._hosted.get(pid)
+        return hosted is not None and hosted.state == "starting"
+
     def open_turns(self) -> list[int]:
         """The processes that are in a turn."""
         return [pid for pid, hosted in self._hosted.items() if hosted.turn is not None]
 
     def at_work(self) -> list[int]:
-        """Those of them that wait for nothing from the node."""
-        return [pid for pid in self.open_turns() if not self._hosted[pid].open_calls]
+        """Those of them that wait for nothing from the node, and those that have yet to confirm their death."""
+        return [*(pid for pid in self.open_turns() if not self._hosted[pid].open_calls), *self._stopping]
 
     def _receive(self, frame: Any, cost_bytes: int) -> None:
         if isinstance(frame, list) and any(type(part) is bool for part in frame):
@@ -250,12 +274,17 @@ class CellPort:
                 dict() as args,
             ]:
                 self._call(pid, turn, (round_, index), op, args, cost_bytes)
+            case [
+                "differs",
+                int() as pid,
+                str() as turn,
+                str() as ordinal,
+                str() as first,
+                str() as then,
+            ]:
+                self._differs(pid, turn, ordinal, first, then)
             case ["done", int() as pid, str() as turn, dict() as result]:
                 self._done(pid, turn, result)
-            case ["started", int() as pid]:
-                if (hosted := self._heard(pid, "starting")) is not None:  # else the report crossed its stop
-                    hosted.state = "running"
-                    self._signals.say(CellStarted(pid, self.cell))
             case ["failed", int() as pid, str() as why]:
                 if (hosted := self._heard(pid, "starting")) is not None:
                     self._await_end(hosted)
@@ -277,6 +306,31 @@ class CellPort:
                         self._signals.say(CellLogged(pid, kept))
             case _:
                 raise FrameError(f"cell {self.cell} sent a frame of no known shape")
+
+    def _started(self, pids: list[int]) -> None:
+        if len(pids) > STARTED_TOGETHER:
+            raise FrameError(
+                f"cell {self.cell} reported {len(pids)} starts in one frame, limit {STARTED_TOGETHER}"
+            )
+        running = tuple(pid for pid in pids if self._runs(pid))
+        if running:
+            self._signals.say(CellStarted(running, self.cell))
+
+    def _runs(self, pid: int) -> bool:
+        """Whether a start that is reported is one that is waited for, and not dead to the node since. A process that it
+        is not is to blame for that, and none of those that are reported with it.
+        """
+        try:
+            hosted = self._heard(pid, "starting")
+        except FrameError as error:
+            liar = self._speaker(["started", pid])
+            if liar is None:
+                raise
+            self._condemn(liar, str(error))
+            return False
+        if hosted is not None:
+            hosted.state = "running"
+        return hosted is not None
 
     def _call(
         self, pid: int, turn: str, ordinal: tuple[int, int], op: str, args: dict[str, Any], cost_bytes: int
@@ -302,6 +356,16 @@ class CellPort:
         hosted.last = ordinal
         hosted.open_calls.add(ordinal)
         self._signals.say(CellAsked(pid, call))
+
+    def _differs(self, pid: int, turn: str, ordinal: str, first: str, then: str) -> None:
+        hosted = self._heard(pid, "running")
+        if hosted is None or hosted.unwinds(turn):
+            return
+        self._check_turn(hosted, turn)
+        if not hosted.placement.check_replay or hosted.differed:
+            raise FrameError(f"cell {self.cell} told of a replay of pid {pid} that nobody asked for")
+        hosted.differed = True
+        self._signals.say(TurnDiffers(pid, turn, *map(self._line, (ordinal, first, then))))
 
     def _done(self, pid: int, turn: str, result: dict[str, Any]) -> None:
         hosted = self._heard(pid, "running")
@@ -427,12 +491,14 @@ class CellPort:
         self._signals.say(CellStartFailed(pid, f"timeout: not constructed within {self._limits.start_s:g} s"))
 
     def _is_held_from(self, pid: int) -> bool:
-        """Whether another one computes just now, and keeps the cell from running this process."""
-        return self._host.running() not in (0, pid)
+        """Whether the cell cannot run it just now: another one computes, or none does and the cell does not answer."""
+        running = self._host.running()
+        return running not in (0, pid) or (not running and self._host.is_silent())
 
     def _confirm(self, check: Callable[..., None], hosted: Hosted, *args: Any) -> None:
         """Make ``check`` when the process had its time to confirm."""
-        latest_s = self._host.now_s() + self._limits.hang_s
+        self._host.ask()
+        latest_s = self._host.now_s() + 1.5 * self._limits.hold_s
 
         def due() -> None:
             if self._is_held_from(hosted.placement.pid) and self._host.now_s() < latest_s:
@@ -460,7 +526,7 @@ class CellPort:
     def _check_stopped(self, hosted: Hosted) -> None:
         pid = hosted.placement.pid
         if self._hosted.get(pid) is hosted:
-            self._host.kill(f"pid {pid} still ran {self._limits.confirm_s:g} s after its death")
+            self._host.kill(f"pid {pid} still ran {self._limits.confirm_s:g} s after its death", pid)
 
 
 def start_order(placement: Placement) -> StartOrder:
@@ -473,6 +539,7 @@ def start_order(placement: Placement) -> StartOrder:
         placement.python_path,
         placement.config,
         placement.last_exit,
+        placement.check_replay,
     )
 
 

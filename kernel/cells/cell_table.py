@@ -1,9 +1,9 @@
 """Which cell a process goes to: decisions only, no clock and no I/O.
 
 A *shared* process joins a cell of its own trust domain that has room; a *dedicated* one has a cell to itself.
-One spare cell, given to nobody yet, is kept warm, so that most placements do not wait for a cell to start. A
-dedicated cell is closed with its process; of shared cells that have become empty a few are kept for their
-domain.
+One spare cell, given to nobody yet, is kept warm, so that most placements do not wait for a cell to start, and a second
+one while the loss of a shared cell would part those in it (:mod:`kernel.cells.health.suspects`). A dedicated cell is
+closed with its process; of shared cells that have become empty a few are kept for their domain.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from kernel.operations.spawning import Isolation
 class CellLimits:
     """Limits of a node's cells. Durations in seconds, sizes in bytes, all others counts.
 
-    A behaviour that computes for longer than ``hang_s`` without awaiting anything loses its cell. ``lease_s`` and
-    ``beat_s`` are of cells on other machines (:mod:`kernel.cell.link.lease`). What agents and peers make
-    takes all ``cells`` but ``operator_cells`` (at most half of them) and no more, whatever the operator's takes; one
-    peer's takes at most ``peer_cells``. So what had its cells has them again, in whichever order it comes.
+    A behaviour that computes for longer than ``hang_s`` without awaiting anything loses its cell, and so does one whose
+    cell has more than ``memory_bytes`` of its own (0: any). ``lease_s`` and ``beat_s`` are of cells on other machines
+    (:mod:`kernel.cell.link.lease`). ``suspect_halves`` and ``suspect_s``: :mod:`kernel.cells.health.suspects`. What
+    agents and peers make takes all ``cells`` but ``operator_cells`` (at most half of them) and no more, whatever the
+    operator's takes; one peer's takes at most ``peer_cells``. So what had its cells has them again, in whichever order
+    it comes.
     """
 
     processes_per_cell: int = 512
@@ -36,7 +38,10 @@ class CellLimits:
     wait_s: float = 60.0
     start_s: float = 10.0
     confirm_s: float = 1.0
-    hang_s: float = 30.0
+    hang_s: float = 5.0
+    memory_bytes: int = 0
+    suspect_halves: int = 16
+    suspect_s: float = 600.0
     lease_s: float = 5.0
     beat_s: float = 1.0
     open_calls: int = OPEN_CALLS
@@ -46,17 +51,32 @@ class CellLimits:
     detail_chars: int = 1000
     log_chars: int = 8192
 
+    @property
+    def hold_s(self) -> float:
+        """How long a process may hold its cell at most: who is constructed has the time that a start may take."""
+        return max(self.hang_s, self.start_s + self.confirm_s)
+
+
+Room = tuple[str, str]
+"""A domain, and a half of suspects in it or nothing."""
+
 
 @dataclass(slots=True)
 class CellOccupants:
-    """Who is in one cell. ``isolation`` and ``domain`` are None while it is the spare; ``taken_for``: who made the
-    process that came when it was empty.
+    """Who is in one cell. ``isolation`` and ``domain`` are None while it is spare; ``half``: of which suspects it
+    is, and of nobody else; ``taken_for``: who made the process that came when it was empty.
     """
 
     isolation: Isolation | None = None
     domain: str | None = None
+    half: str = ""
     taken_for: MadeBy = OPERATOR
     pids: set[int] = field(default_factory=set)
+
+    @property
+    def room(self) -> Room | None:
+        """Whoever shares this may share the cell; None while it is spare."""
+        return None if self.domain is None else (self.domain, self.half)
 
 
 class CellTable:
@@ -65,7 +85,8 @@ class CellTable:
     def __init__(self, limits: CellLimits) -> None:
         self._limits = limits
         self._cells: dict[str, CellOccupants] = {}
-        self._open: dict[str, dict[str, None]] = {}  # domain -> shared cells with room, oldest first
+        self._spares: dict[str, None] = {}  # oldest first
+        self._open: dict[Room, dict[str, None]] = {}  # shared cells that have place, oldest first
         self._idle: dict[str, None] = {}  # empty shared cells, the one empty for longest first
         self._next = 1
 
@@ -73,22 +94,22 @@ class CellTable:
         return self._cells[cell]
 
     def place(
-        self, pid: int, isolation: Isolation, domain: str, made_by: MadeBy = OPERATOR
+        self, pid: int, isolation: Isolation, domain: str, made_by: MadeBy = OPERATOR, half: str = ""
     ) -> tuple[str | None, list[str]]:
         """The cell for a process, and the cells to start now. None when as many cells are taken as may be by those who
-        made it.
+        made it; then one of a ``half`` goes where all of its domain may.
         """
-        cell = next(iter(self._open.get(domain, ())), None) if isolation == "shared" else None
+        half = half if isolation == "shared" else ""
+        cell = next(iter(self._open.get((domain, half), ())), None) if isolation == "shared" else None
         if cell is None and self.refusal(made_by):
-            return None, []
-        if cell is None:
-            cell = self._spare()
+            return self.place(pid, isolation, domain, made_by) if half else (None, [])
         started: list[str] = []
-        if cell is None:
-            cell = self._create()
-            started.append(cell)
+        if cell is None and not self._spares:
+            started.append(self._create())
+        cell = cell or next(iter(self._spares))
+        self._spares.pop(cell, None)
         occupants = self._cells[cell]
-        occupants.isolation, occupants.domain = isolation, domain
+        occupants.isolation, occupants.domain, occupants.half = isolation, domain, half
         if not occupants.pids:
             occupants.taken_for = made_by
         occupants.pids.add(pid)
@@ -120,13 +141,14 @@ class CellTable:
         )
 
     def _taken(self) -> int:
-        return len(self._cells) - (self._spare() is not None)
+        return len(self._cells) - len(self._spares)
 
     def spare(self) -> list[str]:
-        """The cells to start so that a spare is there."""
-        if self._spare() is not None or len(self._cells) >= self._limits.cells:
-            return []
-        return [self._create()]
+        """The cells to start so that as many are spare as the loss of one may need."""
+        cells = self._cells.values()
+        wanted = 1 + any(occupants.isolation == "shared" and len(occupants.pids) > 1 for occupants in cells)
+        missing = min(wanted - len(self._spares), self._limits.cells - len(self._cells))
+        return [self._create() for _ in range(missing)]
 
     def release(self, cell: str, pid: int) -> list[str]:
         """The process has left; returns the cells to close."""
@@ -134,28 +156,32 @@ class CellTable:
         if occupants is None or pid not in occupants.pids:
             return []
         occupants.pids.discard(pid)
-        if occupants.isolation == "dedicated" and not occupants.pids:
+        if (occupants.isolation == "dedicated" or occupants.half) and not occupants.pids:
             return [cell]
         self._sort(cell)
         surplus = len(self._idle) - self._limits.idle_cells
         return list(self._idle)[: max(0, surplus)]
 
+    def clear(self, half: str) -> None:
+        """The cells of these suspects are open to all of their domain."""
+        for cell, occupants in self._cells.items():
+            if occupants.half == half:
+                self._close(cell)
+                occupants.half = ""
+                self._sort(cell)
+
     def remove(self, cell: str) -> None:
         """The cell is gone."""
-        occupants = self._cells.pop(cell, None)
+        self._close(cell)
+        self._cells.pop(cell, None)
+        self._spares.pop(cell, None)
         self._idle.pop(cell, None)
-        if occupants is not None and occupants.domain is not None:
-            self._open.get(occupants.domain, {}).pop(cell, None)
-            self._forget_domain(occupants.domain)
-
-    def _spare(self) -> str | None:
-        # The spare is the newest cell but for the few started after it, so the search from the end is short.
-        return next((cell for cell in reversed(self._cells) if self._cells[cell].domain is None), None)
 
     def _create(self) -> str:
         cell = f"c{self._next}"
         self._next += 1
         self._cells[cell] = CellOccupants()
+        self._spares[cell] = None
         return cell
 
     def _sort(self, cell: str) -> None:
@@ -166,13 +192,15 @@ class CellTable:
             self._idle.pop(cell, None)
         else:
             self._idle[cell] = None
-        rooms = self._open.setdefault(occupants.domain, {})
         if len(occupants.pids) < self._limits.processes_per_cell:
-            rooms.setdefault(cell)
+            self._open.setdefault((occupants.domain, occupants.half), {}).setdefault(cell)
         else:
-            rooms.pop(cell, None)
-            self._forget_domain(occupants.domain)
+            self._close(cell)
 
-    def _forget_domain(self, domain: str) -> None:
-        if domain in self._open and not self._open[domain]:
-            del self._open[domain]
+    def _close(self, cell: str) -> None:
+        """Nobody else comes in."""
+        room = self._cells[cell].room if cell in self._cells else None
+        if room is not None and room in self._open:
+            self._open[room].pop(cell, None)
+            if not self._open[room]:
+                del self._open[room]

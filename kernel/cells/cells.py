@@ -33,11 +33,15 @@ from kernel.cells.cell_events import (
     Placement,
 )
 from kernel.cells.cell_starts import CellStarts
-from kernel.cells.cell_table import CellLimits, CellTable
-from kernel.cells.cell_watch import CellWatch
-from kernel.cells.engines.engine import Engine
+from kernel.cells.cell_table import CellLimits, CellOccupants, CellTable
+from kernel.cells.engines.engine import Census, Engine
+from kernel.cells.health.cell_watch import CellWatch
+from kernel.cells.health.stacks import CellStacks, StackQuestions
+from kernel.cells.health.suspects import Suspects
 from kernel.cells.started_cell import StartedCell
 from kernel.errors import StateError
+from kernel.helper.os_processes import own_memory_bytes
+from kernel.model.states import CRASH, TIMEOUT
 from kernel.signals import Signals
 
 log = logging.getLogger(__name__)
@@ -72,12 +76,14 @@ class Cells:
         self._limits = limits or CellLimits()
         self._acceptor = Acceptor(boot, self._limits, self._admit, hearing)
         self._table = CellTable(self._limits)
+        self._suspects = Suspects(self._limits.suspect_halves, self._limits.suspect_s)
         self._cells: dict[str, StartedCell] = {}
         self._where: dict[int, StartedCell] = {}
         self._starts = CellStarts(
             engine, self._limits, lambda cell: self._acceptor.expect(cell.token, cell.name), self._never
         )
-        self._watch = CellWatch(self._cells.values, self._limits, self.lose)
+        self._watch = CellWatch(self._cells.values, self._limits, self.lose, self._memory_bytes)
+        self._stacks = StackQuestions()
         self._closed = False
 
     async def open(self) -> None:
@@ -116,7 +122,9 @@ class Cells:
             return
         if pid in self._where:
             raise StateError(f"pid {pid} is placed already, in cell {self._where[pid].name}")
-        name, started = self._table.place(pid, placement.isolation, placement.domain, placement.made_by)
+        self._open_to_all(self._suspects.quiet(asyncio.get_running_loop().time()))
+        half = self._suspects.half(placement.address)
+        name, started = self._table.place(pid, placement.isolation, placement.domain, placement.made_by, half)
         self._start_all(started)
         if name is None:
             self._say_soon(CellRefused(pid, self._table.refusal(placement.made_by)))
@@ -161,6 +169,27 @@ class Cells:
                 CellView(name, cell.os_pid, tuple(occupants.pids), occupants.isolation, occupants.domain)
             )
         return views
+
+    async def census(self) -> Census | None:
+        """The cells that the engine has."""
+        return await self._engine.census() if self._starts.engine_up else None
+
+    def end_cell(self, name: str, why: str) -> None:
+        """End a cell that there should not be, or that is not there any more."""
+        cell = self._cells.get(name)
+        if cell is None:
+            self._engine.kill_cell(name)
+        else:
+            self.lose(cell, why, culprit=0)
+
+    async def stacks(self, pid: int) -> CellStacks:
+        """Where the tasks of a process stand, or, where its cell does not answer, the cell's threads. Raises NotFound
+        (it is in no cell, or that ended meanwhile), Busy.
+        """
+        return await self._stacks.ask(pid, self._where.get(pid))
+
+    def _memory_bytes(self, cell: StartedCell) -> int:
+        return 0 if self.remote else own_memory_bytes(cell.os_pid)
 
     def place_of(self, pid: int) -> Place:
         """Where a process lives; nowhere when it has no cell."""
@@ -222,6 +251,8 @@ class Cells:
             ):
                 cell.lease.beat(number, asyncio.get_running_loop().time())
                 cell.slot.pid = running
+            case ["stack", int() as number, dict() as stacks]:
+                self._stacks.answered(cell, number, stacks)
             case _:
                 cell.port.receive(frame, 0 if cell.connection is None else cell.connection.link.cost_bytes)
 
@@ -243,15 +274,17 @@ class Cells:
         else:
             self.lose(cell, str(error) if error else "end of file")
 
-    def _culprit(self, cell: StartedCell, error: FrameError) -> int:
-        """Who broke the rules: whoever the frame was of, else whoever runs, else the only one that is in a turn."""
+    def _culprit(self, cell: StartedCell, error: FrameError) -> int | None:
+        """Who broke the rules: whoever the frame was of, else whoever runs, else the only one that is in a turn. None
+        when that is not known.
+        """
         if isinstance(error, TamperedLink):
             return 0
         seated, turns = self._table[cell.name].pids, cell.port.open_turns()
         for pid in (error.speaker, cell.running()):
             if pid in seated:
                 return pid
-        return turns[0] if len(turns) == 1 else 0
+        return turns[0] if len(turns) == 1 else None
 
     def _running(self, cell: StartedCell) -> int:
         """Whoever runs, else the only one that is at work on its turn: a thread is in no slot. Not of a cell that may
@@ -262,23 +295,64 @@ class Cells:
             return pid
         return at_work[0] if len(at_work) == 1 else 0
 
-    def lose(self, cell: StartedCell, why: str, culprit: int | None = None, *, died: bool = True) -> None:
+    def lose(
+        self,
+        cell: StartedCell,
+        why: str,
+        culprit: int | None = None,
+        *,
+        died: bool = True,
+        held: bool = True,
+        reason: str = CRASH,
+    ) -> None:
         """The cell is dead, or must die: a new place for what waited, then one event for all that lived in it: what is
-        stopped because of it is found where it is. ``culprit`` is to blame, 0 for nobody, when it is known; else
-        whoever was running, or alone at work on a turn, and nobody when it has not ``died`` by itself.
+        stopped because of it is found where it is. ``culprit`` is to blame, 0 for nobody, when it is known, and exits
+        for ``reason``; else whoever was running, or alone at work on a turn, if it was ``held``, or the last suspect,
+        and nobody when it has not ``died`` by itself.
         """
         if cell.gone or self._closed:
             return
-        running = culprit if culprit is not None else self._running(cell) if died else 0
-        was_spare = self._table[cell.name].domain is None
+        occupants = self._table[cell.name]
+        with_its_machine = self.remote and culprit is None and reason != TIMEOUT  # as far as can be known
+        if culprit is None:
+            culprit = self._found(cell, occupants, self._running(cell) if held else 0) if died else 0
+        elif culprit:
+            self._open_to_all(self._suspects.clear(occupants.half))
+        address = cell.port.address_of(culprit)
         lost, waiting = self._end(cell)
-        log.info("cell %s lost with %d processes, running %d: %s", cell.name, len(lost), running, why)
+        log.info("cell %s lost with %d processes, running %d: %s", cell.name, len(lost), culprit, why)
+        shared = occupants.isolation == "shared"
+        felled_by = (address, culprit) if address and shared and not with_its_machine else None
+        running = culprit if culprit in lost else 0
+        again = [placement.pid for placement in waiting if felled_by and placement.address == address]
         for placement in waiting:
-            self.place(placement)
-        if not was_spare and self._starts.engine_up:
+            if placement.pid not in again:
+                self.place(placement)
+        if occupants.domain is not None and self._starts.engine_up:
             self._start_all(self._table.spare())
-        if lost:
-            self._signals.say(CellLost(cell.name, running if running in lost else 0, lost, why, died))
+        if lost or felled_by is not None:
+            self._signals.say(CellLost(cell.name, running, lost, why, died, reason, felled_by))
+        if again:  # where the successor of who is to blame goes is decided anew
+            self._signals.say(CellLost(cell.name, 0, again, why, died=False))
+
+    def _found(self, cell: StartedCell, occupants: CellOccupants, running: int) -> int:
+        """Who has taken it down, 0 when that is not known: then its processes are suspects. Not on another machine,
+        which may be gone. ``running``: who is to blame as far as can be seen.
+        """
+        if cell.port.address_of(running):
+            self._open_to_all(self._suspects.clear(occupants.half))
+            return running
+        if self.remote or occupants.isolation != "shared":
+            return 0
+        pids = {address: pid for pid in sorted(occupants.pids) if (address := cell.port.address_of(pid))}
+        now_s = asyncio.get_running_loop().time()
+        found = self._suspects.lost(occupants.half, list(pids), now_s)
+        self._open_to_all(found.cleared)
+        return pids.get(found.culprit, 0)
+
+    def _open_to_all(self, halves: Names) -> None:
+        for half in halves:
+            self._table.clear(half)
 
     def _end(self, cell: StartedCell) -> Lost:
         """Kill it and forget it."""

@@ -6,11 +6,14 @@ import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import is_
 from typing import Any
 
 from kernel.abi import LastExit
 from kernel.cells.cell_events import CellStartFailed, Placement
 from kernel.cells.cells import Cells
+from kernel.model.spec import ProcessSpec
+from kernel.operations.rights.capabilities import Capabilities
 from kernel.operations.spawning import Isolation
 from kernel.process.live import LiveProcess
 from kernel.signals import Signals
@@ -21,7 +24,7 @@ from kernel.values import canonical
 @dataclass(frozen=True, slots=True)
 class BehaviourEntry:
     """A behaviour the node knows by name. ``package`` is its trust domain; ``config`` is what each of its processes is
-    told, unless its spawn says otherwise.
+    told, unless its spawn says otherwise; ``check_replay``: each turn of theirs is gone through once more.
     """
 
     name: str
@@ -30,6 +33,7 @@ class BehaviourEntry:
     isolation: Isolation = "shared"
     package: str = "builtin"
     config: Mapping[str, Any] = field(default_factory=dict)
+    check_replay: bool = False
 
 
 class CellLauncher:
@@ -43,6 +47,7 @@ class CellLauncher:
         self._behaviours = behaviours
         self._signals = signals
         self._texts: dict[str, tuple[BehaviourEntry, str]] = {}
+        self._shared: tuple[tuple[str, tuple[str, ...], Capabilities], str] | None = None
 
     def place(self, process: LiveProcess) -> None:
         """Put a process into a cell; a behaviour that is not configured any more fails to start."""
@@ -58,7 +63,6 @@ class CellLauncher:
         if resumed is not None and resumed.config:
             told = json.loads(resumed.config)  # what the open turn began with, whatever is configured by now
             process.config = canonical(told)
-        domain = f"{entry.package}|{','.join(sorted(spec.tools))}"
         self._cells.place(
             Placement(
                 pid=process.pid,
@@ -66,14 +70,23 @@ class CellLauncher:
                 name=spec.name,
                 behaviour=spec.behaviour,
                 import_string=entry.import_string,
-                domain=domain,
-                isolation=spec.isolation,
+                domain=self._domain(entry, spec),
+                isolation="dedicated" if process.alone else spec.isolation,
                 made_by=self._state.slots.maker(process.address),
                 python_path=entry.python_path,
                 config={**told, **spec.config},
                 last_exit=self._last_exit(process),
+                check_replay=entry.check_replay,
             )
         )
+
+    def _domain(self, entry: BehaviourEntry, spec: ProcessSpec) -> str:
+        """Whom it may share a cell with. Replicas have the very same tools and capabilities: theirs is made once."""
+        of = (entry.package, spec.tools, spec.capabilities)
+        if self._shared is None or not all(map(is_, of, self._shared[0])):
+            held = canonical(told) if (told := spec.capabilities.told()) else ""
+            self._shared = of, f"{entry.package}|{','.join(sorted(spec.tools))}{held}"
+        return self._shared[1]
 
     def _text(self, entry: BehaviourEntry) -> str:
         """What is configured of a behaviour, as JSON: one text for all of its processes."""

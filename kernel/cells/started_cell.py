@@ -35,7 +35,11 @@ class StartedCell:
         self.port = CellPort(name, signals, limits, self)
         self.connection: CellConnection | None = None
         self.gone = False
-        self.pinged_at: float | None = None
+        self.silent_s: float | None = (
+            None  # since it was pinged, as far as that counts; None: it has answered
+        )
+        self.held_s = 0.0  # of that, by whoever holds it now
+        self._holder = 0
         self._cells = cells
         self._limits = limits
 
@@ -56,19 +60,35 @@ class StartedCell:
 
     def pong(self) -> None:
         """It has answered."""
-        self.pinged_at = None
+        self.silent_s = None
 
-    def ping(self, now_s: float) -> None:
+    def ping(self) -> None:
         """Ask whether it is there."""
-        self.pinged_at = now_s
+        self.silent_s = self.held_s = 0.0
         self.send(["ping"])
+
+    def ask(self) -> None:
+        """The same, unless it has been asked already."""
+        if self.silent_s is None:
+            self.ping()
+
+    def is_silent(self) -> bool:
+        """Whether it has been asked and has not answered."""
+        return self.silent_s is not None
+
+    def passed(self, passed_s: float, running: int) -> None:
+        """So much time more has passed, and that PID, 0 for none, is found to hold it."""
+        if self.silent_s is not None:
+            self.silent_s += passed_s
+            self.held_s = self.held_s + passed_s if running == self._holder else 0.0
+        self._holder = running
 
     def send(self, frame: list[Any]) -> None:
         if self.connection is not None:
             self.connection.link.send(frame, granted=frame[0] in _BEGUN_HERE)
 
-    def kill(self, why: str) -> None:
-        self._cells.lose(self, why, culprit=0)
+    def kill(self, why: str, culprit: int) -> None:
+        self._cells.lose(self, why, culprit)
 
     def now_s(self) -> float:
         return asyncio.get_running_loop().time()

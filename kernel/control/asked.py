@@ -7,9 +7,10 @@ from typing import Any, Protocol
 
 from chain.ledger.ledger import Draft
 from kernel.errors import KernelError
+from kernel.model.commands import Command
 from kernel.operations.operation import AnyRow, Operator
 from kernel.state.recorder import Recorder, ledger_errors
-from kernel.values import canonical, measured
+from kernel.values import canonical, clean, measured
 
 CONTENT = ("text", "title")  # their length is recorded: the entry that follows holds them, and can be erased
 
@@ -44,6 +45,12 @@ class Asked:
             draft = Draft("operator.command", body, 0, self._row.recorded, trace)
             ticket = self._recorder.commit([draft])
         return ticket.entries[0].entry.seq, trace
+
+    def command(self, why: str = "", **arguments: Any) -> Command:
+        """:meth:`record`, with the reason that was given, as the cause of what follows. Raises Unavailable."""
+        given = {"why": clean(why)} if why else {}
+        seq, _ = self.record(**arguments, **given)
+        return Command(seq, self.by, clean(why))
 
     def check(self) -> None:
         """Raises KernelError for an operation that was answered and should have been recorded, and was not."""

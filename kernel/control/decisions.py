@@ -70,6 +70,7 @@ class DecisionControl:
         }
 
     async def resolve(self, asked: Asked, request: Resolve) -> Resolved:
+        self._tool_calls.doubts.check(request.id, request.resolution)
         asked.record(id=request.id, resolution=request.resolution)
         with ledger_errors():
             tool = await self._tool_calls.resolve(request.id, request.resolution, asked.by)
@@ -80,6 +81,7 @@ class DecisionControl:
 
     async def decide(self, asked: Asked, request: Decide) -> Decided:
         """Raises NotFound, Refused, Unavailable."""
+        self._divergences.check(request.id, request.decision)
         asked.record(id=request.id, decision=request.decision)
         with ledger_errors():
             address = await self._divergences.decide(request.id, request.decision, asked.by)

@@ -148,7 +148,8 @@ class ErasureControl:
         for ident in plan.messages:
             letter = self._state.dead.get(ident)
             if letter is not None and any(first <= letter.mail.seq <= last for first, last in plan.ranges):
-                unit.add(Draft("message.dropped", {"id": ident, "why": "erased"}, 0, ident, trace, seq))
+                dropped = {"id": ident, "why": "erased", "by": "erasure"}
+                unit.add(Draft("message.dropped", dropped, 0, ident, trace, seq))
             question = self._state.in_transit.questions.get(ident)
             if question is not None:
                 body = {"id": ident, "peer": question.peer, "why": "erased"}
@@ -205,6 +206,12 @@ def check_unused(plan: Plan, state: State) -> None:
             raise Refused(
                 f"monitor {monitor.ref} of {_process(monitor.watcher, state)} was set in turn {monitor.turn}, which is "
                 f"to be erased: wait for its end, or stop {_pid(monitor.watcher, state)}"
+            )
+    for trap in state.traps.values():
+        if trap.turn in turns:
+            raise Refused(
+                f"{_process(trap.address, state)} traps exits since turn {trap.turn}, which is to be erased: stop "
+                f"{_pid(trap.address, state)}"
             )
     for ident in plan.messages:
         mail = state.find_mail(ident)

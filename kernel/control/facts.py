@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from kernel.errors import Unavailable
 from kernel.memory.memory import Ask
@@ -14,6 +14,7 @@ from kernel.operations.node import Setting
 from kernel.toolbox.protected import ProtectedPaths
 from kernel.upkeep.erasure import Plan, Selection
 from kernel.upkeep.loop_lag import LoopLag
+from kernel.upkeep.reconciliation import Repair
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,21 @@ async def no_rotation(reason: str) -> Rotated:
     raise Unavailable("the keys of this node cannot be changed")
 
 
+async def nothing_differs() -> list[Repair]:
+    """For a node that has nothing to compare with."""
+    return []
+
+
+class LogTail(Protocol):
+    """What is logged from when it was opened. Called in threads, one at a time."""
+
+    def read(self) -> list[dict[str, Any]]:
+        """What is new. Raises OSError."""
+        ...
+
+    def close(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Erasures:
     """What does the rest. ``plan`` reads the ledger (raises KernelError); ``begun()`` says there is something to do;
@@ -58,9 +74,11 @@ class NodeServices:
 
     config_view: Callable[[], list[Setting]]
     read_logs: Callable[[str, int], list[dict[str, Any]]]
+    follow_logs: Callable[[str], LogTail]
     archive: Ask
     shutdown: Callable[[str], None]
     loop_lag: LoopLag
     erasures: Erasures
     rotate: RotateKeys = no_rotation
     clock_ahead_s: Callable[[], float] = lambda: 0.0
+    check: Callable[[], Awaitable[list[Repair]]] = nothing_differs

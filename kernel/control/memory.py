@@ -51,7 +51,7 @@ class MemoryControl:
         title, text = clean(request.title), clean(request.text)
         new = NewDocument(whose, scope, title, text, recorder.ledger.now_us(), b"", -1)
         draft_document(new, 0)  # refused before the command is recorded
-        self._kernel.policy.require(PERSON, WriteMemory(whose, new.size_bytes))
+        self._kernel.policy.require(PERSON, WriteMemory(whose, new.size_bytes, new.scope))
         seq, trace = asked.record(text=new.text, title=new.title, scope=scope, owner=whose)
         new = NewDocument(whose, scope, new.title, new.text, new.time_us, trace, seq)
         unit = recorder.unit()

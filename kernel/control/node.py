@@ -16,6 +16,7 @@ from kernel.errors import Unavailable
 from kernel.kernel import Kernel
 from kernel.memory.requests import LogQuestion, LogRows
 from kernel.operations.node import (
+    Checked,
     Configuration,
     Event,
     Follow,
@@ -56,6 +57,7 @@ class NodeControl:
             Node.log.by(self.log),
             Node.events.by(self.events),
             Node.config.by(self.config),
+            Node.check.by(self.check),
             Node.shutdown.by(self.shutdown),
         )
 
@@ -86,6 +88,7 @@ class NodeControl:
                 *kernel.helpers.faults(),
                 *self._workspaces.faults(),
                 *kernel.processes.listing.parked(),
+                *_letters_wait(kernel),
             ],
             "kept": {**totals(kernel), "logs_bytes": await in_thread(self._log_bytes)},
             "clock_ahead_s": self._services.clock_ahead_s(),
@@ -108,6 +111,7 @@ class NodeControl:
             "acknowledged": tally.acknowledged,
             "dead": tally.dead,
             "dropped": tally.dropped,
+            "archived": tally.archived,
             "in_flight": self._kernel.state.in_flight,
         }
 
@@ -139,8 +143,20 @@ class NodeControl:
     async def config(self, asked: Asked, request: Nothing) -> Configuration:
         return {"values": self._services.config_view()}
 
+    async def check(self, asked: Asked, request: Nothing) -> Checked:
+        found = await self._services.check()
+        return {"differences": [{"what": one.what, "of": one.of, "why": one.text} for one in found]}
+
     async def shutdown(self, asked: Asked, request: Nothing) -> Stopping:
         with contextlib.suppress(Unavailable):
             asked.record()
         self._services.shutdown("asked for by an operator")
         return {"stopping": True}
+
+
+def _letters_wait(kernel: Kernel) -> list[str]:
+    """That many dead letters wait for a person, when it is so."""
+    count, alert = kernel.state.dead.unreplayed, kernel.env.bounds.dead_letters_alert
+    if count < alert:
+        return []
+    return [f"{count} dead letters wait for a person: weftos deadletters list, then replay or drop them"]

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from itertools import islice
 from typing import Any, cast
 
 from chain.in_thread import in_thread
 from kernel.control.asked import Asked
 from kernel.control.facts import NodeServices
+from kernel.control.rights.budgets import account_lines
 from kernel.control.spawning import started_pid
-from kernel.errors import NotFound
-from kernel.helper.helpers import KERNEL
+from kernel.control.waits.waits import Waits
+from kernel.errors import Busy, Refused
+from kernel.helper.ends import KERNEL
 from kernel.kernel import Kernel
+from kernel.model.states import SlotState
 from kernel.operations.operation import Handler, OfTarget
 from kernel.operations.processes import (
-    Cancelled,
+    Changed,
+    ChangeRequest,
     Children,
     ChildrenOf,
     ChildRow,
@@ -29,14 +34,18 @@ from kernel.operations.processes import (
     OpenTurn,
     Processes,
     ProcessRow,
+    ProcessStacks,
+    Reasoned,
     Removal,
     Removed,
     Signalled,
+    StackRow,
     Started,
     Stopped,
+    Suspended,
 )
-from kernel.process.live import LiveProcess
-from kernel.process.specs import child_spec, flags_of
+from kernel.process.slots.specs import child_spec, flags_of
+from kernel.shapes import told
 from kernel.slices.mailboxes import Mail
 from kernel.slices.tree.slots import Slot
 from kernel.slices.turns import Turn
@@ -47,7 +56,21 @@ from mesh.identity.peers import Peer
 
 MOST_MAIL = 20
 SHOWN_CHARS = 200
-RemoteKill = Callable[[Asked, str, Peer, str], Awaitable[Signalled]]
+MOST_FOLLOWING = 16
+FOLLOW_S = 0.25
+NO_SLOT: Mapping[str, Any] = {
+    "waiting": None,
+    "spec": {},
+    "tools": [],
+    "spawned_seq": -1,
+    "turn": None,
+    "mail": [],
+    "sessions": {},
+    "supervision": None,
+    "budget": [],
+}
+"""What is said of a helper, which is no slot: it has neither messages nor turns."""
+RemoteKill = Callable[[Asked, Kill, str, Peer], Awaitable[Signalled]]
 
 
 class ProcessControl:
@@ -58,9 +81,11 @@ class ProcessControl:
     ) -> None:
         self._kernel = kernel
         self._state = kernel.state
-        self._read_logs = services.read_logs
+        self._services = services
+        self._following = 0
         self._remote_kill = remote_kill
         self._since_s = since_s
+        self._waits = Waits(kernel)
 
     def handlers(self) -> tuple[Handler, ...]:
         """What this answers."""
@@ -70,10 +95,16 @@ class ProcessControl:
             Processes.children.by(self.children),
             Processes.stop.by(self.stop),
             Processes.start.by(self.start),
+            Processes.change.by(self.change),
+            Processes.unpark.by(self.unpark),
+            Processes.restart.by(self.restart),
+            Processes.suspend.by(self.suspend),
+            Processes.resume.by(self.resume),
             Processes.remove.by(self.remove),
             Processes.kill.by(self.kill),
-            Processes.cancel.by(self.cancel),
+            Processes.stack.by(self.stack),
             Processes.logs.by(self.logs),
+            Processes.follow.by(self.follow),
         )
 
     async def ps(self, asked: Asked, request: Listing) -> list[ProcessRow]:
@@ -91,13 +122,17 @@ class ProcessControl:
         ]
 
     def _placed(self, row: dict[str, Any]) -> dict[str, Any]:
-        """``row`` with where the process is."""
+        """``row`` with where the process is, and what it waits for."""
         cells, pid = self._kernel.cells, row["pid"]
         own = os.getpid() if row["type"] == "supervisor" else 0
-        place = cells.place_of(pid)
-        return {**row, "cell": place.cell, "os_pid": place.os_pid or own}
+        place, slot = cells.place_of(pid), self._state.slots.get(row["address"])
+        waits = None if slot is None else self._waits.row(slot)
+        return {**row, "cell": place.cell, "os_pid": place.os_pid or own, "waiting": waits}
 
     async def inspect(self, asked: Asked, request: OfTarget) -> Inspected:
+        helper = self._kernel.helpers.find(request.named)
+        if helper is not None:
+            return cast(Inspected, {**self._kernel.helpers.inspect(helper), **NO_SLOT})
         address = self._kernel.messaging.resolve(request.named, beginning=True)
         slot = self._state.slots[address]
         turn = self._state.turn_of(address)
@@ -114,6 +149,7 @@ class ProcessControl:
             ],
             "sessions": {session: kept.records for session, kept in self._state.sessions.of(address).items()},
             "supervision": None if supervisor is None else supervisor.counts(),
+            "budget": account_lines(self._state, address),
         }
         return cast(Inspected, found)
 
@@ -130,6 +166,7 @@ class ProcessControl:
             "strategy": flags.strategy,
             "restarts": flags.intensity,
             "period_s": flags.period_s,
+            "counted": 0 if supervisor is None else supervisor.counted(self._kernel.env.clock.now_s()),
             "auto_shutdown": flags.auto_shutdown,
             "on_exceed": flags.on_exceed,
             "counts": counts,
@@ -139,21 +176,72 @@ class ProcessControl:
             ],
         }
 
-    async def stop(self, asked: Asked, request: OfTarget) -> Stopped:
+    async def stop(self, asked: Asked, request: Reasoned) -> Stopped:
         address = self._kernel.messaging.resolve(request.named)
-        asked.record(target=request.named, address=address)
+        self._kernel.processes.check_stop(address)
+        command = asked.command(request.why, target=request.named, address=address)
         kept = self._is_kept(address)
-        self._kernel.processes.stop(address)
+        self._kernel.processes.stop(address, command)
         await self._on_disk()
         return {"address": address, "state": self._slot_state(address), "kept": kept}
 
     async def start(self, asked: Asked, request: OfTarget) -> Started:
         address = self._kernel.messaging.resolve(request.named)
+        self._kernel.processes.check_start(address)
         asked.record(address=address)
+        return await self._started(address)
+
+    async def _started(self, address: str) -> Started:
         self._kernel.processes.start(address)
         pid = await started_pid(address, self._kernel.processes.when_started(address))
         await self._on_disk()
         return {"address": address, "pid": pid, "state": self._slot_state(address)}
+
+    async def unpark(self, asked: Asked, request: OfTarget) -> Started:
+        address = self._kernel.messaging.resolve(request.named)
+        state = self._slot_state(address)
+        if state != SlotState.PARKED:
+            raise Refused(f"{address} is {state}, not parked")
+        self._kernel.processes.check_start(address)
+        asked.record(target=request.named, address=address)
+        return await self._started(address)
+
+    async def restart(self, asked: Asked, request: Reasoned) -> Started:
+        processes = self._kernel.processes
+        before = processes.check_running(self._kernel.messaging.resolve(request.named))
+        address = before.address
+        processes.check_restart(address)
+        processes.restart(address, asked.command(request.why, target=request.named, address=address))
+        await self._kernel.processes.effects.settled()
+        pid = await started_pid(address, self._kernel.processes.when_started(address, before.pid))
+        await self._on_disk()
+        return {"address": address, "pid": pid, "state": self._slot_state(address)}
+
+    async def suspend(self, asked: Asked, request: Reasoned) -> Suspended:
+        address = self._kernel.messaging.resolve(request.named)
+        self._kernel.processes.check_suspend(address)
+        command = asked.command(request.why, target=request.named, address=address)
+        with ledger_errors():
+            await self._kernel.processes.suspend(address, command).durable()
+        return {"address": address, "suspended": True}
+
+    async def resume(self, asked: Asked, request: Reasoned) -> Suspended:
+        address = self._kernel.messaging.resolve(request.named)
+        self._kernel.processes.check_resume(address)
+        command = asked.command(request.why, target=request.named, address=address)
+        with ledger_errors():
+            await self._kernel.processes.resume(address, command).durable()
+        return {"address": address, "suspended": False}
+
+    async def change(self, asked: Asked, request: ChangeRequest) -> Changed:
+        address, wanted = self._kernel.messaging.resolve(request.named), request.wanted
+        processes = self._kernel.processes
+        change = processes.change_of(address, wanted)
+        seq, trace = asked.record(target=request.named, address=address, **wanted)
+        if change.fields:
+            with ledger_errors():
+                await processes.change(address, wanted, trace, seq).durable()
+        return {"address": address, "changed": list(change.fields)}
 
     async def remove(self, asked: Asked, request: Removal) -> Removed:
         address = self._kernel.messaging.resolve(request.named)
@@ -169,47 +257,72 @@ class ProcessControl:
         if "@" in target:
             target, peer = self._kernel.remote.split(target)
             if peer is not None:
-                return await self._remote_kill(asked, target, peer, signal)
-        address = self._kernel.messaging.resolve(target)
-        asked.record(target=target, address=address, signal=signal)
-        pid = self._state.slots[address].pid
-        self._kernel.processes.kill(address, signal)
+                return await self._remote_kill(asked, request, target, peer)
+        helper = self._kernel.helpers.find(target)
+        if helper is not None:
+            return await self._kill_helper(asked, request, helper)
+        pid = self._kernel.processes.check_running(address := self._kernel.messaging.resolve(target)).pid
+        command = asked.command(request.why, target=target, address=address, signal=signal)
+        self._kernel.processes.kill(address, signal, command)
         return {"address": address, "pid": pid, "signal": signal}
 
-    async def cancel(self, asked: Asked, request: OfTarget) -> Cancelled:
-        process = self._running(request.named)
-        asked.record(target=request.named, address=process.address)
-        turn = process.turn
-        with ledger_errors():
-            if not self._kernel.turns.cut_short(process, "cancelled", "cancelled by an operator"):
-                raise NotFound(self._no_turn(process.address))
-        await self._on_disk()
-        return {"address": process.address, "turn": turn}
+    async def _kill_helper(self, asked: Asked, request: Kill, name: str) -> Signalled:
+        address, signal = f"{KERNEL}/{name}", request.signal
+        pid = self._kernel.helpers.check_kill(name)
+        command = asked.command(request.why, target=request.named, address=address, signal=signal)
+        await self._kernel.helpers.kill(name, signal, command)
+        return {"address": address, "pid": pid, "signal": signal}
+
+    async def stack(self, asked: Asked, request: OfTarget) -> ProcessStacks:
+        """Raises NotFound, Refused, Busy."""
+        process = self._kernel.processes.check_running(
+            self._kernel.messaging.resolve(request.named, beginning=True)
+        )
+        if process.spec.type == "supervisor":
+            raise Refused(f"{process.address} is a supervisor: it is part of the node and has no tasks")
+        found = await self._kernel.cells.stacks(process.pid)
+        return {
+            "address": process.address,
+            "pid": process.pid,
+            "cell": found.cell,
+            "stuck": found.stuck,
+            "running": found.running,
+            "stacks": [cast(StackRow, told(stack)) for stack in found.stacks],
+            "more": found.more,
+        }
 
     async def logs(self, asked: Asked, request: LogLines) -> list[dict[str, Any]]:
         address = self._kernel.messaging.resolve(request.named, beginning=True)
-        return await in_thread(self._read_logs, address, request.limit)
+        return await in_thread(self._services.read_logs, address, request.limit)
+
+    async def follow(self, asked: Asked, request: LogLines) -> AsyncIterator[dict[str, Any]]:
+        """Raises NotFound, Busy."""
+        address = self._kernel.messaging.resolve(request.named, beginning=True)
+        if self._following >= MOST_FOLLOWING:
+            raise Busy(f"{MOST_FOLLOWING} readers follow logs, the limit: end one of them first")
+        self._following += 1
+        try:
+            tail = await in_thread(self._services.follow_logs, address)
+            try:
+                before = await in_thread(self._services.read_logs, address, request.limit)
+                for line in before:
+                    yield line
+                while True:
+                    for line in await in_thread(tail.read):
+                        if line not in before:  # it may have been written between the two
+                            yield line
+                    before = []
+                    await asyncio.sleep(FOLLOW_S)
+            finally:
+                tail.close()
+        finally:
+            self._following -= 1
 
     async def _on_disk(self) -> None:
         """What is told to have been done holds after a crash too."""
         await self._kernel.processes.effects.settled()
         with ledger_errors():
             await self._kernel.recorder.barrier()
-
-    def _no_turn(self, address: str) -> str:
-        turn = self._state.turn_of(address)
-        if turn is not None and turn.id in self._kernel.ends:
-            return f"{turn.id} of {address} has ended already; that is told when the disk takes it"
-        if turn is None or not turn.diverged:
-            return f"{address} has no open turn"
-        return f"{turn.id} of {address} is parked; weftos divergences decide {turn.id} --dead gives it up"
-
-    def _running(self, target: str) -> LiveProcess:
-        address = self._kernel.messaging.resolve(target)
-        process = self._kernel.live.at(address)
-        if process is None:
-            raise NotFound(f"{address} has no process just now; weftos ps shows why")
-        return process
 
     def _is_kept(self, address: str) -> bool:
         """Whether there is a slot still when its process has been stopped."""

@@ -301,6 +301,13 @@ class Helper:
             return False
         return True
 
+    async def end(self, hard: bool) -> None:
+        """End the child: at once, or in order, as :meth:`stop` does."""
+        if hard:
+            self.kill()
+        else:
+            await self.stop()
+
     async def stop(self, timeout_s: float = 3.0) -> None:
         """Close the link (a helper exits at end of file), wait for its exit, then kill. Its death is told by then."""
         self._stopping = True

@@ -7,16 +7,19 @@ has follows from its configuration and not from its past.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any, Protocol
 
-from chain.ledger.ledger import Draft
 from kernel.cell.link.frames import OWN
 from kernel.clock import Clock
+from kernel.errors import NotFound, Refused
+from kernel.helper.ends import KERNEL, HelperEnds, Order, WorkerEnds
 from kernel.helper.helper import Answered, Helper, HelperLost, HelperOver, HelperRefused, Startable
+from kernel.model.commands import Command
 from kernel.process.processes import Processes
 from kernel.signals import Signal, Signals
 from kernel.state.recorder import Recorder
@@ -35,7 +38,6 @@ from kernel.supervision.reducer import (
     step,
 )
 
-KERNEL = "/kernel"
 READY_S = 20.0
 
 
@@ -63,6 +65,9 @@ class HelperChild(Protocol):
     def os_pid(self) -> int: ...
 
     async def start(self, on_death: Callable[[str], None]) -> None: ...
+
+    async def end(self, hard: bool) -> None:
+        """End it, at once or in order; its death is told as any other is. Raises Refused for what cannot be ended."""
 
     async def stop(self) -> None: ...
 
@@ -102,6 +107,10 @@ class LinkedHelper:
             self._up.set()  # nobody need wait
             raise
         self._up.set()
+
+    async def end(self, hard: bool) -> None:
+        if self._helper is not None:
+            await self._helper.end(hard)
 
     async def stop(self) -> None:
         if self._helper is not None:
@@ -166,8 +175,10 @@ class Helpers:
         log: Callable[..., None],
         clock: Clock,
         chance: Random,
+        workers: WorkerEnds,
     ) -> None:
-        self._recorder = recorder
+        self._ends = HelperEnds(recorder)
+        self._worker_ends = workers
         self._processes = processes
         self._log = log
         self._clock = clock
@@ -228,17 +239,9 @@ class Helpers:
         if self.closing:
             return
         row.state, row.started_s = "running", self._clock.now_s()
-        self._record_start(name, pid)
+        self._ends.started(name, pid)
         self._event(Started(name, pid))
         row.on_up()
-
-    def _record_start(self, name: str, pid: int) -> None:
-        body = {"address": f"{KERNEL}/{name}", "pid": pid, "cell": "helper"}
-        self._recorder.must([Draft("process.started", body, pid, str(pid))])
-
-    def _record_exit(self, name: str, pid: int, why: str) -> None:
-        body = {"address": f"{KERNEL}/{name}", "pid": pid, "reason": "crash", "detail": why[:200], "turn": ""}
-        self._recorder.must([Draft("process.exited", body, pid, str(pid))])
 
     def _died(self, name: str, pid: int, why: str) -> None:
         row = self._rows[name]
@@ -246,14 +249,13 @@ class Helpers:
             return
         row.state = "exited"
         self._log("helper died", helper=name, pid=pid, why=why)
-        self._record_exit(name, pid, why)
-        self._event(Exited(name, pid, "crash"))
+        self._event(Exited(name, pid, self._ends.ended(name, pid, why)))
 
     def worker(self, name: str, os_pid: int | None) -> None:
         """A worker process came or went; its pool starts it again on its next use."""
         before = self._workers.pop(name, None)
         if before is not None and not self.closing:
-            self._record_exit(name, before[0], "")
+            self._ends.ended(name, before[0], "")
         self._coming.pop(name, None)
         if os_pid is not None:
             self._coming[name] = os_pid
@@ -269,7 +271,43 @@ class Helpers:
             return
         del self._coming[name]
         self._workers[name] = (pid, os_pid, self._clock.now_s())
-        self._record_start(name, pid)
+        self._ends.started(name, pid)
+
+    # -- asked for -----------------------------------------------------------------------------------------------
+
+    def find(self, target: str) -> str | None:
+        """The name of the helper or worker whose address or PID that is."""
+        for row in self.rows():
+            if target in (row["address"], str(row["pid"])):
+                return str(row["name"])
+        return None
+
+    def inspect(self, name: str) -> dict[str, Any]:
+        """Its row, why it does not run, and how its forerunner ended."""
+        row = next(row for row in self.rows() if row["name"] == name)
+        why = self._rows[name].fault if name in self._rows else ""
+        return {**row, "why": why, "last_exit": self._ends.last(name)}
+
+    def check_kill(self, name: str) -> int:
+        """The PID that :meth:`kill` would end. Raises NotFound, Refused."""
+        row = self.inspect(name)
+        if row["state"] != "running" or not row["os_pid"]:
+            raise NotFound(f"{row['address']} has no process just now; weftos ps --all shows why")
+        if row["os_pid"] == os.getpid():
+            raise Refused(f"{row['address']} is part of the node itself, and ends with it: weftos down")
+        return int(row["pid"])
+
+    async def kill(self, name: str, signal: str, command: Command) -> None:
+        """End a helper or a worker: at once (``kill``), or in order. It is started again, as after any end. Raises
+        NotFound, Refused.
+        """
+        hard = signal == "kill"
+        order = Order(self.check_kill(name), hard, command)
+        self._ends.order(name, order)
+        if name in self._rows:
+            await self._rows[name].child.end(hard)
+        else:
+            self._worker_ends.end(name, hard, order.detail)
 
     def faults(self) -> list[str]:
         """What a person has to do something about."""

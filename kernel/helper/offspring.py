@@ -15,16 +15,21 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from kernel.helper.os_processes import (
     END_S,
+    SESSION_VARIABLE,
+    Mark,
     ProcessRow,
     descendants,
+    descends,
+    is_own_users,
     kill_all,
     orphans,
     read_process,
     read_processes,
+    run_mark,
     stop_all,
 )
 
@@ -87,6 +92,27 @@ class Offspring:
                 return None
             self._own = {pid: ticks for pid, ticks in self._own.items() if _is(rows, pid, ticks)}
             return orphans(rows, os.getpid(), self._own.keys() if self.adopts else None)
+
+    def strangers(self, spared: Collection[Mark] = ()) -> dict[int, int] | None:
+        """:meth:`orphans`, and what bears the mark of this process's session elsewhere, each with the clock ticks of
+        its start; without what bears a mark that is ``spared``. None while that cannot be told.
+        """
+        found, word = self.orphans(), os.environ.get(SESSION_VARIABLE)
+        if found is None:
+            return None
+        if not word or os.getsid(0) != os.getpid():
+            return {}
+        rows, mark = read_processes(), run_mark(word)
+        marked = {
+            pid
+            for pid in rows
+            if not descends(rows, pid, os.getpid()) and is_own_users(pid) and mark.is_on(pid)
+        }
+        return {
+            pid: rows[pid].start_ticks
+            for pid in sorted(marked | set(found))
+            if pid in rows and rows[pid].alive and not any(one.is_on(pid) for one in spared)
+        }
 
 
 OFFSPRING = Offspring()
@@ -154,6 +180,16 @@ def _reap() -> bool:
     except ChildProcessError:
         return False
     return True
+
+
+def end_strangers(
+    found: Mapping[int, int], spared: Collection[Mark] = (), timeout_s: float = END_S
+) -> set[int]:
+    """Kill those of ``found`` (by :meth:`Offspring.strangers`) that are strangers still. Returns the killed."""
+    deadline = time.monotonic() + timeout_s
+    still = OFFSPRING.strangers(spared) or {}
+    todo = stop_all(lambda: [pid for pid, ticks in found.items() if still.get(pid) == ticks], (), deadline)
+    return todo - kill_all(todo, deadline)
 
 
 async def reap_adopted(every_s: float = _REAP_S) -> None:

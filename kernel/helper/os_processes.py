@@ -69,6 +69,16 @@ def read_process(pid: int) -> ProcessRow | None:
     return ProcessRow(pid, parent, session, alive, int(fields[19]), group)
 
 
+def own_memory_bytes(pid: int) -> int:
+    """Memory that a process has for itself, without what it shares with others; 0 when that cannot be told."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb", buffering=0) as file:
+            _, resident, shared, *_ = file.read(128).split()
+    except (OSError, ValueError):
+        return 0
+    return (int(resident) - int(shared)) * resource.getpagesize()
+
+
 def environment_of(pid: int) -> list[bytes]:
     """What the process was started with; nothing when that is closed to this one, or it has ended. A thread that has
     ended tells nothing, and only the first one can be such.
@@ -154,6 +164,14 @@ def new_mark() -> Mark:
     run = run_mark(os.environ.get(SESSION_VARIABLE) or secrets.token_hex(16))
     serial = 1 + next(_SERIALS) % (2**_SERIAL_BITS - 1)
     return Mark(WORKER_VARIABLE, secrets.token_hex(16), run.number + serial)
+
+
+def is_own_users(pid: int) -> bool:
+    """Whether that process is of this one's user."""
+    try:
+        return os.stat(f"/proc/{pid}").st_uid == os.geteuid()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def _soft_locks(pid: int) -> int | None:

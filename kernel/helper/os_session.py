@@ -47,6 +47,7 @@ from kernel.helper.os_processes import (
     Mark,
     ProcessRow,
     descendants,
+    is_own_users,
     read_process,
     read_processes,
     run_mark,
@@ -205,7 +206,7 @@ def write_boot(data_dir: Path, boot: int, runtime: Path) -> BootRecord:
     os.environ.pop(SESSION_VARIABLE, None)
     if leader:
         _lock_as_leader(data_dir)
-        mark = _mark(record)
+        mark = mark_of(record)
         os.environ[SESSION_VARIABLE] = mark.word
         mark.put_on(0)
     text = json.dumps({**asdict(record), "boot": f"{boot:016x}"}, indent=1)
@@ -304,13 +305,13 @@ def _await_proof(data_dir: Path, record: BootRecord, deadline: float) -> None:
 
 def _is_proven(data_dir: Path, record: BootRecord, members: list[ProcessRow]) -> bool:
     """Whether the session of ``record`` was led by a run on ``data_dir``."""
-    mark = _mark(record)
+    mark = mark_of(record)
     return _leader_of(data_dir) == record.session_leader or any(
         mark.is_on(process.pid) for process in members if process.session == record.session_leader
     )
 
 
-def _mark(record: BootRecord) -> Mark:
+def mark_of(record: BootRecord) -> Mark:
     """Of it all, so that who can write the record cannot have it name what another run has started."""
     return run_mark(f"{record.session_leader}:{record.start_ticks}:{record.machine_boot}:{record.directory}")
 
@@ -369,7 +370,7 @@ def _old_members(record: BootRecord) -> list[ProcessRow]:
     return [
         rows[pid]
         for pid in sorted(members)
-        if rows[pid].start_ticks >= record.start_ticks and _is_my_users(pid)
+        if rows[pid].start_ticks >= record.start_ticks and is_own_users(pid)
     ]
 
 
@@ -379,13 +380,13 @@ def _cut_loose(record: BootRecord) -> list[ProcessRow]:
     A node takes such along at its end; one that was killed could not. What has given up both its environment and its
     limit is not found.
     """
-    mark = _mark(record)
+    mark = mark_of(record)
     return [
         process
         for process in read_processes().values()
         if process.alive
         and process.session != os.getsid(0)
-        and _is_my_users(process.pid)
+        and is_own_users(process.pid)
         and mark.is_on(process.pid)
     ]
 
@@ -432,13 +433,6 @@ def _open(process: ProcessRow) -> int | None:
         return pidfd
     os.close(pidfd)
     return None
-
-
-def _is_my_users(pid: int) -> bool:
-    try:
-        return os.stat(f"/proc/{pid}").st_uid == os.geteuid()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def _machine_boot() -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from chain.ledger.ledger import Ticket
 from kernel.signals import Signal
 from kernel.slices.dead_letters import DeadLetter
+from kernel.slices.mailboxes import Mail
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +26,44 @@ class MessageDied(Signal):
 
 
 @dataclass(frozen=True, slots=True)
+class LettersCame(Signal):
+    """Messages became dead letters in the unit that accepted them."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkBroken(Signal):
+    """What ``address`` is linked with has ended, for a ``reason`` that is its own now: the incarnation ``pid``, or the
+    present one for 0.
+    """
+
+    address: str
+    pid: int
+    reason: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class TurnOver(Signal):
     """A turn has ended, or is not run any more: what it asked is not wanted."""
 
     turn: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnCut(Signal):
+    """A turn was cancelled, with calls at ``ordinals``: what still carries them out is not wanted."""
+
+    turn: str
+    ordinals: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionDropped(Signal):
+    """A message to another node, whose answer somebody here has waited for, was cancelled."""
+
+    question: Mail
+    why: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from kernel.process.ends import Ends
 from kernel.process.live import LiveTable
 from kernel.signals import Signals
 from kernel.slices.mailboxes import MESSAGE, Mail, size_of, turn_id
+from kernel.slices.tally import BY_BOUND
 from kernel.state.recorder import Recorder
 from kernel.state.state import State
 from kernel.state.unit import Unit
@@ -38,8 +39,8 @@ DEAD_LETTERS_AT_ONCE = (
 class Outgoing:
     """A message before acceptance. ``rights`` None: the sender is a person. ``cause`` is a sequence number.
 
-    ``answers``, ``status``, ``waiting`` and ``kind`` as in :class:`kernel.state.state.Mail`. ``asker``: who has it
-    sent; without one, its sender.
+    ``answers``, ``status``, ``waiting``, ``kind`` and ``topic`` as in :class:`kernel.state.state.Mail`. ``asker``: who
+    has it sent; without one, its sender.
     """
 
     sender: str
@@ -58,6 +59,7 @@ class Outgoing:
     waiting: tuple[str, ...] = ()
     asker: Asker | None = None
     kind: str = MESSAGE
+    topic: str = ""
 
     @property
     def text_bytes(self) -> int:
@@ -196,6 +198,7 @@ class Messaging:
             "rights": None if out.rights is None else sorted(out.rights),
             "waiting": list(out.waiting),
             "kind": out.kind,
+            "topic": out.topic,
         }
         unit.add(
             Draft(
@@ -206,22 +209,29 @@ class Messaging:
 
     # -- death and replay ----------------------------------------------------------------------------------------
 
-    def dead_letter(self, ident: str, why: str, extra: tuple[Draft | StateChange, ...] = ()) -> Ticket | None:
+    def dead_letter(
+        self, ident: str, why: str, extra: tuple[Draft | StateChange, ...] = (), reason: str = "other"
+    ) -> Ticket | None:
         """Turn an accepted message into a dead letter, after the records in ``extra``; None when there is none.
+        ``reason``: why in one word, of those of ``message.dead``.
 
         Without ``extra``, the open intents of its turn get their outcomes first.
         """
         mail = self._state.find_mail(ident)
         if mail is None:
             return None
-        body = {"id": ident, "to": mail.to, "why": why}
+        body = {"id": ident, "to": mail.to, "why": why, "reason": reason}
         draft = Draft("message.dead", body, subject=ident, trace=mail.trace, cause=mail.seq)
         ticket = self._recorder.commit([*(extra or self._settle(ident)), draft])
         self._signals.tell(TurnOver(turn_id(ident)), MessageDied(self._state.dead[ident], ticket))
-        drops = self._drops(ident)
+        self.trim()
+        return ticket
+
+    def trim(self) -> None:
+        """Drop the oldest dead letters, so that the rest is within its limits."""
+        drops = self._drops(self._state.dead.newest)
         if drops:
             self._recorder.must(drops)
-        return ticket
 
     def _drops(self, newest: str) -> list[Draft]:
         """What drops the oldest dead letters, so that the rest is within its limits; never the newest."""
@@ -234,7 +244,7 @@ class Messaging:
             limit = f"{bounds.dead_letters} dead letters" if count > 0 else (
                 f"{bounds.dead_letters_bytes} bytes of dead letters"
             )  # fmt: skip
-            body = {"id": letter.mail.id, "why": f"more than {limit}"}
+            body = {"id": letter.mail.id, "why": f"more than {limit}", "by": BY_BOUND}
             drops.append(Draft("message.dropped", body, 0, letter.mail.id, letter.mail.trace, letter.seq))
             count, held = count - 1, held - letter.mail.size_bytes
         return drops
@@ -274,7 +284,7 @@ class Messaging:
             del self._emptying[address]
             return
         try:
-            self.dead_letter(ident, why)
+            self.dead_letter(ident, why, reason="down")
         except LedgerUnavailable:
             raise
         except Exception:

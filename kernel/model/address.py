@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from kernel.errors import AddressError
 
@@ -117,7 +118,13 @@ def name_of(address: str) -> str:
 
 def ancestors(address: str) -> tuple[str, ...]:
     """All supervisors above, nearest first; empty for the root."""
-    above: list[str] = []
+    return () if address == ROOT else _from(parent(address))
+
+
+@lru_cache(maxsize=1024)
+def _from(address: str) -> tuple[str, ...]:
+    """An address and all supervisors above it: the same for thousands of children."""
+    above = [address]
     while address != ROOT:
         address = parent(address)
         above.append(address)

@@ -1,16 +1,21 @@
 """A map that is a value: ``set`` and ``remove`` return a new one and share most of it with the old.
 
 A reducer over thousands of children would copy them all at each step with a plain dict. Here the entries
-lie in 64 small dicts and a change copies one of them.
+lie in small dicts, as many as there are entries in each of them, and a change copies one of them and the row of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 V = TypeVar("V")
 _SHARDS = 64
+
+
+def _shards_for(size: int) -> int:
+    """A power of two about the root of ``size``, and no less than ``_SHARDS``."""
+    return max(_SHARDS, 1 << ((size - 1).bit_length() + 1) // 2) if size > 0 else _SHARDS
 
 
 class PersistentMap(Generic[V]):
@@ -25,10 +30,14 @@ class PersistentMap(Generic[V]):
     @classmethod
     def of(cls, values: Mapping[str, V]) -> PersistentMap[V]:
         """One that holds all of these, made at once."""
-        shards: tuple[dict[str, V], ...] = tuple({} for _ in range(_SHARDS))
-        for key, value in values.items():
-            shards[hash(key) % _SHARDS][key] = value
-        return cls(shards, len(values))
+        return cls._of(values.items(), len(values), _shards_for(len(values)))
+
+    @classmethod
+    def _of(cls, items: Iterable[tuple[str, V]], size: int, count: int) -> PersistentMap[V]:
+        shards: tuple[dict[str, V], ...] = tuple({} for _ in range(count))
+        for key, value in items:
+            shards[hash(key) % count][key] = value
+        return cls(shards, size)
 
     def _with_shard(self, at: int, shard: dict[str, V], size: int) -> PersistentMap[V]:
         copy: PersistentMap[V] = PersistentMap.__new__(PersistentMap)
@@ -37,31 +46,40 @@ class PersistentMap(Generic[V]):
         return copy
 
     def get(self, key: str) -> V | None:
-        return self._shards[hash(key) % _SHARDS].get(key)
+        return self._shards[hash(key) % len(self._shards)].get(key)
 
     def set(self, key: str, value: V) -> PersistentMap[V]:
-        at = hash(key) % _SHARDS
+        at = hash(key) % len(self._shards)
         old = self._shards[at]
-        return self._with_shard(at, {**old, key: value}, self._size + (key not in old))
+        shard = old.copy()
+        shard[key] = value
+        after = self._with_shard(at, shard, self._size + (key not in old))
+        if after._size <= len(self._shards) ** 2:
+            return after
+        return self._of(after._items(), after._size, 2 * len(self._shards))
 
     def remove(self, key: str) -> PersistentMap[V]:
         """Without ``key``; KeyError when it is not there."""
-        at = hash(key) % _SHARDS
-        shard = dict(self._shards[at])
+        at = hash(key) % len(self._shards)
+        shard = self._shards[at].copy()
         del shard[key]
         return self._with_shard(at, shard, self._size - 1)
+
+    def _items(self) -> Iterator[tuple[str, V]]:
+        for shard in self._shards:
+            yield from shard.items()
 
     def values(self) -> Iterator[V]:
         for shard in self._shards:
             yield from shard.values()
 
     def __contains__(self, key: str) -> bool:
-        return key in self._shards[hash(key) % _SHARDS]
+        return key in self._shards[hash(key) % len(self._shards)]
 
     def __len__(self) -> int:
         return self._size
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, PersistentMap) and self._shards == other._shards
+        return isinstance(other, PersistentMap) and dict(self._items()) == dict(other._items())
 
     __hash__ = None  # type: ignore[assignment]  # the way to say unhashable

@@ -137,7 +137,7 @@ TIMEOUT = "timeout"
 NO_PROGRESS = "no_progress"
 REFUSED = "refused"
 
-# What a monitor is told of an end that nobody saw: no process of a node exits so.
+# What a monitor is told of an end that nobody saw. A process of a node exits so when a link has it end with that one.
 NOCONNECTION = "noconnection"
 NOPROC = "noproc"
 
@@ -149,6 +149,8 @@ EXIT_KINDS: Mapping[str, ExitKind] = {
     CELL_LOST: "technical",
     TIMEOUT: "technical",
     KILLED: "technical",
+    NOCONNECTION: "technical",
+    NOPROC: "technical",
     # The same words will bring the same again. A behaviour says so of itself (kernel.abi.LogicalExit).
     NO_PROGRESS: "logical",
     REFUSED: "logical",

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from kernel.operations.operation import MAX_WAIT_S, Limit, Noun, OfTarget, Operation, Page, Stream
 
+MAX_TOPIC_CHARS = 600
+Overflow = Literal["back_pressure", "dead_letter", "drop_oldest"]
+MAX_EXPIRES_S = 365 * 86_400
+Topic = Annotated[str, Limit(min_length=1, max_length=MAX_TOPIC_CHARS)]
 Session = Annotated[str, Limit(max_length=256)]
 
 
@@ -21,12 +25,54 @@ class Watch(OfTarget):
 
 @dataclass(frozen=True, slots=True)
 class Send(OfTarget):
-    """``text`` to send, in a ``session``; ``wait_s``: how long to wait for the reply, None for not at all."""
+    """``text`` to send, in a ``session``; ``wait_s``: how long to wait for the reply, None for not at all. What is sent
+    once more with the same ``key`` within a day is answered, and not sent. ``expires_s``: it is a dead letter when its
+    turn has not begun by then, None for never.
+    """
 
     text: str
     _: KW_ONLY
     session: Session = ""
     wait_s: Annotated[float, Limit(gt=0, le=MAX_WAIT_S)] | None = None
+    key: Annotated[str, Limit(max_length=256)] = ""
+    expires_s: Annotated[float, Limit(gt=0, le=MAX_EXPIRES_S)] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast(OfTarget):
+    """``text`` for every process below the target, in a ``session``; empty: the main one."""
+
+    text: str
+    _: KW_ONLY
+    session: Session = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """``text`` for all who have subscribed to ``topic``, in a ``session``; empty: the main one."""
+
+    topic: Topic
+    text: str
+    _: KW_ONLY
+    session: Session = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe(OfTarget):
+    """``pattern``: a topic, ``TOPIC.*`` for all below it, or ``*``. ``overflow``: what becomes of a publication for
+    which the mailbox has no room; ``drop_oldest`` is for topics below ``telemetry`` alone.
+    """
+
+    pattern: Topic
+    _: KW_ONLY
+    overflow: Overflow = "back_pressure"
+
+
+@dataclass(frozen=True, slots=True)
+class Unsubscribe(OfTarget):
+    """``pattern`` as it was subscribed to."""
+
+    pattern: Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +82,86 @@ class OfLetter:
     id: str
 
 
+@dataclass(frozen=True, slots=True)
+class Letters(Page):
+    """``to`` and ``sender``: an address, with all below it. ``reason``: one word of those in ``message.dead``.
+    ``replayed``: those too that were sent again.
+    """
+
+    _: KW_ONLY
+    to: str = ""
+    sender: str = ""
+    reason: str = ""
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Replay(OfLetter):
+    """Where to: empty, where it went before. ``again``: though it was sent again already."""
+
+    _: KW_ONLY
+    to: str = ""
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Drop(OfLetter):
+    """``why`` it is not wanted any more."""
+
+    why: Annotated[str, Limit(min_length=1, max_length=500)]
+
+
+class Dropped(TypedDict):
+    """The letter that is gone."""
+
+    id: str
+
+
 class Sent(TypedDict):
-    """The accepted message. ``status``, ``reply`` and ``turn`` where the reply was waited for."""
+    """The accepted message. ``status``, ``reply`` and ``turn`` where the reply was waited for. ``again``: it was
+    accepted earlier, under the same key; then an answer that was given already is told without its ``reply``.
+    """
 
     message: str
     address: str
     seq: int
+    again: NotRequired[bool]
     status: NotRequired[str]
     reply: NotRequired[str]
     turn: NotRequired[str]
 
 
+class Published(TypedDict):
+    """How many messages it became (``accepted``), how many of these are ``dead`` letters, how many older ones gave way
+    to them (``dropped``), and how many processes it was for and did not reach. ``seq``: its entry."""
+
+    seq: int
+    accepted: int
+    dead: int
+    dropped: int
+    left_out: int
+
+
+class SubscriptionRow(TypedDict):
+    """``seq``: the entry that made it."""
+
+    address: str
+    pattern: str
+    overflow: str
+    seq: int
+
+
+class Unsubscribed(TypedDict):
+    """What was taken back."""
+
+    address: str
+    pattern: str
+
+
 class DeadLetter(TypedDict):
-    """``why`` it could not be delivered, and the entry (``seq``) that says so."""
+    """``why`` it could not be delivered, the ``reason`` in one word, and the entry (``seq``) that says so.
+    ``accepted_seq``: the entry that accepted it. ``replays``: how often it was sent again, last as ``replayed_as``.
+    """
 
     id: str
     sender: str
@@ -56,8 +169,13 @@ class DeadLetter(TypedDict):
     session: str
     text: str
     why: str
+    reason: str
     seq: int
     time_us: int
+    accepted_seq: int
+    accepted_us: int
+    replays: int
+    replayed_as: str
 
 
 class Replayed(TypedDict):
@@ -91,7 +209,7 @@ class Messages(Noun):
     deadletters = Operation(
         "GET",
         "/deadletters",
-        Page,
+        Letters,
         list[DeadLetter],
         "Messages that could not be delivered, oldest first, by `seq`; of each text the beginning.",
         after=lambda row: int(row["seq"]),
@@ -100,8 +218,56 @@ class Messages(Noun):
     replay = Operation(
         "POST",
         "/deadletters/{id:path}/replay",
-        OfLetter,
+        Replay,
         Replayed,
-        "Send a dead letter again, as a new message.",
+        "Send a dead letter again, as a new message, where it went or elsewhere; a second time with `again` alone.",
         recorded="replay",
+    )
+    drop = Operation(
+        "POST",
+        "/deadletters/{id:path}/drop",
+        Drop,
+        Dropped,
+        "Discard a dead letter, with a reason.",
+        recorded="drop",
+    )
+    broadcast = Operation(
+        "POST",
+        "/broadcast",
+        Broadcast,
+        Published,
+        "Send a message to every process below a target; one that is down or has no room is left out.",
+        recorded="broadcast",
+    )
+
+
+class Topics(Noun):
+    """What is published, and who subscribes to it."""
+
+    publish = Operation(
+        "POST", "/topics/publish", Publish, Published, "Say something to all subscribers.", recorded="publish"
+    )
+    subscribe = Operation(
+        "POST",
+        "/topics/subscribe",
+        Subscribe,
+        SubscriptionRow,
+        "Have what is published go to a process, until its slot is removed.",
+        recorded="subscribe",
+    )
+    unsubscribe = Operation(
+        "POST",
+        "/topics/unsubscribe",
+        Unsubscribe,
+        Unsubscribed,
+        "Take a subscription back.",
+        recorded="unsubscribe",
+    )
+    list = Operation(
+        "GET",
+        "/topics",
+        Page,
+        list[SubscriptionRow],
+        "Subscriptions, oldest first, by `seq`.",
+        after=lambda row: int(row["seq"]),
     )

@@ -27,12 +27,13 @@ class Follow:
 
 
 class MessageCounts(TypedDict):
-    """accepted = acknowledged + dead + dropped + in_flight."""
+    """accepted = acknowledged + dead + dropped + in_flight. ``archived``: of the dropped, those that made room."""
 
     accepted: int
     acknowledged: int
     dead: int
     dropped: int
+    archived: int
     in_flight: int
 
 
@@ -124,6 +125,20 @@ class Stopping(TypedDict):
     stopping: bool
 
 
+class Difference(TypedDict):
+    """``what``: ghost, orphan, orphan cell, lost cell or orphan process; ``why`` in words."""
+
+    what: str
+    of: str
+    why: str
+
+
+class Checked(TypedDict):
+    """What the process table, the cells and the operating system do not agree about, in two looks."""
+
+    differences: list[Difference]
+
+
 class Node(Noun):
     """The node."""
 
@@ -143,6 +158,13 @@ class Node(Noun):
         "Recent ledger entries; with `follow` each new one as it is written, until the reader leaves.",
     )
     config = Operation("GET", "/config", Nothing, Configuration, "Every setting in force; secrets never.")
+    check = Operation(
+        "GET",
+        "/check",
+        Nothing,
+        Checked,
+        "Look, twice, whether the process table, the cells and the operating system agree. Nothing is repaired.",
+    )
     shutdown = Operation(
         "POST",
         "/shutdown",

@@ -87,6 +87,9 @@ class OnWire:
 
 
 Name = Annotated[str, Limit(min_length=1, max_length=1100)]
+MAX_WHY_CHARS = 500
+Why = Annotated[str, Limit(max_length=MAX_WHY_CHARS)]
+"""What a person gives as the reason, for the record."""
 Target = Annotated[str | int, OnWire(Name)]
 """What a person types: a PID, an address (``/user/boss``), or a name, of which a child of ``/user`` comes first; for
 ``inspect`` and ``logs`` also the beginning of a name; for ``send``, ``watch`` and ``kill`` also with ``@NODE``."""
@@ -114,6 +117,8 @@ def on_wire(request: Any) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """Requests that are part of another one are maps too."""
+    if is_dataclass(value):
+        return on_wire(value)
     if isinstance(value, (list, tuple)) and any(map(is_dataclass, value)):
         return [on_wire(each) for each in value]
     return value

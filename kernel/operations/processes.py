@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from kernel.operations.operation import MAX_ROWS, START_S, Limit, Noun, OfTarget, Operation
+from kernel.operations.operation import MAX_ROWS, START_S, Limit, Noun, OfTarget, Operation, Stream, Why
+from kernel.operations.rights.budgets import AccountLine
+from kernel.operations.spawning import AutoShutdown, OnLogical, Restart, ShutdownS
 
 Signal = Literal["term", "kill"]
+MAX_ID_CHARS = 64
 REMOVE_S = 120.0
 """What the node may take to remove a tree of many thousands."""
 
@@ -33,11 +36,51 @@ class Removal(OfTarget):
 
 
 @dataclass(frozen=True, slots=True)
-class Kill(OfTarget):
+class Reasoned(OfTarget):
+    """``why``: what the record of it is to say, and what the process that comes after is told of the last one's end."""
+
+    _: KW_ONLY
+    why: Why = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Kill(Reasoned):
     """``term`` lets it end its turn in order, ``kill`` does not."""
 
     _: KW_ONLY
     signal: Signal = "term"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRequest(OfTarget):
+    """What is to be another, None for what stays: of a child ``restart``, ``shutdown_s``, ``on_logical`` and whether it
+    is ``significant``; of a supervisor ``intensity`` [restarts, seconds], ``strategy`` and ``auto_shutdown``. The words
+    are those of a spawn.
+    """
+
+    _: KW_ONLY
+    restart: Restart | None = None
+    shutdown_s: ShutdownS | None = None
+    significant: bool | None = None
+    on_logical: OnLogical | None = None
+    intensity: tuple[int, float] | None = None
+    strategy: Annotated[str, Limit(min_length=1, max_length=64)] | None = None
+    auto_shutdown: AutoShutdown | None = None
+
+    @property
+    def wanted(self) -> dict[str, Any]:
+        """The fields that are given."""
+        given = ((item.name, getattr(self, item.name)) for item in fields(self) if item.name != "target")
+        return {name: value for name, value in given if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel(OfTarget):
+    """``message``: the id of the one that is meant; without it, what the process handles now, or would handle next."""
+
+    _: KW_ONLY
+    message: Annotated[str, Limit(max_length=MAX_ID_CHARS)] = ""
+    why: Why = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +102,53 @@ class ChildrenOf(OfTarget):
     limit: Annotated[int, Limit(ge=1, le=MAX_ROWS)] = 1_000
 
 
+class CodeRow(TypedDict):
+    """A line that is being carried out; ``source`` empty where it is not known."""
+
+    file: str
+    line: int
+    function: str
+    source: str
+
+
+class StackRow(TypedDict):
+    """Where a task stands, or a thread: what calls, the newest call last."""
+
+    name: str
+    calls: list[CodeRow]
+
+
+class ProcessStacks(TypedDict):
+    """``stuck``: the loop of its cell did not go round for a second. Then ``stacks`` are those of the cell's threads,
+    else of the process's tasks; and ``running`` is the PID that holds the loop, 0 when nobody knows. ``more`` are left
+    out.
+    """
+
+    address: str
+    pid: int
+    cell: str
+    stuck: bool
+    running: int
+    stacks: list[StackRow]
+    more: int
+
+
+class Wait(TypedDict):
+    """What a process waits for: ``kind`` (message, model, tool, worker, reply, node, disk, person, child, parent,
+    sibling, back_off, cell) and of whom; ``waited_s`` None: nobody knows how long; ``left_s`` None: as long as it
+    takes.
+    """
+
+    kind: str
+    of: str
+    waited_s: float | None
+    left_s: float | None
+
+
 class Slot(TypedDict):
     """A process, or the slot of one. ``type``: worker, supervisor or helper. ``why`` and ``last_exit`` are said of
-    slots that can be restarted."""
+    slots that can be restarted, and how many shared cells it has taken down (``felled``): after the second it is
+    ``dedicated``, whatever was said at its spawn."""
 
     pid: int
     address: str
@@ -79,12 +166,14 @@ class Slot(TypedDict):
     children: int
     why: NotRequired[str]
     last_exit: NotRequired[str]
+    felled: NotRequired[int]
 
 
 class ProcessRow(Slot):
-    """``turn``: the one it is in, empty for none."""
+    """``turn``: the one it is in, empty for none. ``waiting`` None: for nothing."""
 
     turn: NotRequired[str]
+    waiting: NotRequired[Wait | None]
 
 
 class OpenTurn(TypedDict):
@@ -112,8 +201,10 @@ class MailRow(TypedDict):
 
 class Inspected(Slot):
     """``sessions``: how many records each has; ``mail``: the first of what waits; ``supervision``: counts of its
-    children, where it is a supervisor."""
+    children, where it is a supervisor; ``waiting`` None: it waits for nothing; ``budget``: the
+    accounts that what it uses comes out of."""
 
+    waiting: Wait | None
     spec: dict[str, Any]
     tools: list[str]
     spawned_seq: int
@@ -121,6 +212,7 @@ class Inspected(Slot):
     mail: list[MailRow]
     sessions: dict[str, int]
     supervision: dict[str, int] | None
+    budget: list[AccountLine]
 
 
 class ChildRow(TypedDict):
@@ -143,8 +235,9 @@ class ChildRow(TypedDict):
 
 
 class Children(TypedDict):
-    """``restarts`` it allows in ``period_s``; ``on_exceed``: with one too many it ends (shutdown), or parks the child.
-    ``counts``: OTP's count_children. ``running``: it runs, and does not just end.
+    """``restarts`` it allows in ``period_s``, so many are ``counted`` now (where it parks: of the child with most);
+    ``on_exceed``: with one too many it ends (shutdown), or parks the child. ``counts``: OTP's count_children.
+    ``running``: it runs, and does not just end.
     """
 
     address: str
@@ -152,6 +245,7 @@ class Children(TypedDict):
     strategy: str
     restarts: int
     period_s: float
+    counted: int
     auto_shutdown: str
     on_exceed: str
     counts: dict[str, int]
@@ -174,6 +268,13 @@ class Started(TypedDict):
     state: str
 
 
+class Changed(TypedDict):
+    """``changed``: the names of the fields that are others now, none when all were so already."""
+
+    address: str
+    changed: list[str]
+
+
 class Removed(TypedDict):
     """``removed``: how many slots went."""
 
@@ -190,11 +291,23 @@ class Signalled(TypedDict):
     node: NotRequired[str]
 
 
+class Suspended(TypedDict):
+    """``suspended``: it begins no turn; one that is open goes on."""
+
+    address: str
+    suspended: bool
+
+
 class Cancelled(TypedDict):
-    """The ``turn`` that was ended."""
+    """What has ended: the ``message``, and its ``turn``, empty when it had not begun; ``others``: so many messages that
+    it had led others to ask. ``node``: the peer that it was on, if not this one.
+    """
 
     address: str
     turn: str
+    message: str
+    others: int
+    node: NotRequired[str]
 
 
 class Processes(Noun):
@@ -221,7 +334,7 @@ class Processes(Noun):
     stop = Operation(
         "POST",
         "/stop",
-        OfTarget,
+        Reasoned,
         Stopped,
         "Stop a child through its supervisor. It stays stopped until it is started.",
         recorded="stop",
@@ -234,6 +347,48 @@ class Processes(Noun):
         "Start a stopped or parked child.",
         recorded="start",
         takes_s=START_S,
+    )
+    change = Operation(
+        "POST",
+        "/change",
+        ChangeRequest,
+        Changed,
+        "Change a child's spec or a supervisor's flags, all that is said or nothing; no process is touched.",
+        recorded="change",
+    )
+    unpark = Operation(
+        "POST",
+        "/unpark",
+        OfTarget,
+        Started,
+        "Start a parked child; refused for any other.",
+        recorded="unpark",
+        takes_s=START_S,
+    )
+    restart = Operation(
+        "POST",
+        "/restart",
+        Reasoned,
+        Started,
+        "End what runs in order and start it again with its mail, which counts against no intensity.",
+        recorded="restart",
+        takes_s=START_S,
+    )
+    suspend = Operation(
+        "POST",
+        "/suspend",
+        Reasoned,
+        Suspended,
+        "Have a process begin no turn until it is resumed, after a restart and a boot too. Its messages wait.",
+        recorded="suspend",
+    )
+    resume = Operation(
+        "POST",
+        "/resume",
+        Reasoned,
+        Suspended,
+        "Have a suspended process go on.",
+        recorded="resume",
     )
     remove = Operation(
         "POST",
@@ -255,11 +410,25 @@ class Processes(Noun):
     cancel = Operation(
         "POST",
         "/cancel",
-        OfTarget,
+        Cancel,
         Cancelled,
-        "End the current turn of a process; the process lives on.",
+        "End what a process handles, or is about to, with all that this has asked of others; the process lives on.",
         recorded="cancel",
+    )
+    stack = Operation(
+        "GET",
+        "/stack",
+        OfTarget,
+        ProcessStacks,
+        "Where the tasks of a process stand just now, without the value of any variable.",
     )
     logs = Operation(
         "GET", "/logs", LogLines, list[dict[str, Any]], "The last log lines of a process, oldest first."
+    )
+    follow = Stream(
+        "GET",
+        "/logs/follow",
+        LogLines,
+        dict[str, Any],
+        "The last log lines of a process, then each new one as it is written, until the reader leaves.",
     )

@@ -13,6 +13,8 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated, Literal, NotRequired, TypedDict
 
 from kernel.operations.operation import START_S, Limit, Noun, OnWire, Operation
+from kernel.operations.rights.budgets import Budget
+from kernel.operations.rights.capabilities import Capabilities
 
 Restart = Literal["permanent", "transient", "temporary"]
 Isolation = Literal["shared", "dedicated"]
@@ -46,6 +48,10 @@ class SpawnRequest:
     ``on_logical``: what is done when it ends for a logical reason (no_progress, refused): ``restart`` as after any
     failure, ``park`` it for a person, or ``end``, which leaves it stopped. Below a template it is said of all.
 
+    ``tools`` may be patterns, such as ``file_*``; ``capabilities`` say what else it may do, and not. What they leave
+    out it has as the agent above it has it, or in full. ``budget``: what it and all below it may use up, out of the
+    budget of what is above.
+
     ``on``: the peer that is to start it, empty for this node. ``tools`` None: the default set; ``isolation``
     None: what suits the behaviour; empty strings: the node's default.
     """
@@ -73,6 +79,8 @@ class SpawnRequest:
     child_restart: Restart | None = None
     child_shutdown_s: ShutdownS | None = None
     on_logical: OnLogical = "restart"
+    capabilities: Capabilities | None = None
+    budget: Budget | None = None
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # where it is part of another request
 
     def check(self) -> list[str]:
@@ -95,6 +103,10 @@ class SpawnRequest:
             for name in OF_A_SUPERVISOR
             if not self.supervisor and getattr(self, name) not in (None, "", "never")
         ]
+        if self.capabilities is not None:
+            faults += self.capabilities.check()
+        if self.budget is not None:
+            faults += self.budget.check()
         of_template = self.supervisor and self.strategy == TEMPLATE
         if self.supervisor:
             faults += [
@@ -113,7 +125,16 @@ class SpawnRequest:
         return faults
 
 
-OF_A_BEHAVIOUR = ("tools", "isolation", "provider", "model", "system_prompt", "workspace")
+OF_A_BEHAVIOUR = (
+    "tools",
+    "isolation",
+    "provider",
+    "model",
+    "system_prompt",
+    "workspace",
+    "capabilities",
+    "budget",
+)
 """Fields that say nothing of a supervisor, beside ``behaviour``, which has a default."""
 
 OF_A_SUPERVISOR = ("strategy", "auto_shutdown")

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+from kernel.operations.applications import Applications
 from kernel.operations.archive import Archive
-from kernel.operations.cluster import Cluster
 from kernel.operations.decisions import Divergences, Doubts
 from kernel.operations.erasure import Erasure
 from kernel.operations.keys import Keys
 from kernel.operations.memory import Memory
-from kernel.operations.messages import Messages
+from kernel.operations.messages import Messages, Topics
 from kernel.operations.node import Node
+from kernel.operations.nodes.cluster import Cluster
+from kernel.operations.nodes.peers import Peers, Tokens
 from kernel.operations.operation import AnyRow, Noun
-from kernel.operations.peers import Peers, Tokens
 from kernel.operations.processes import Processes
+from kernel.operations.rights.budgets import Budgets
+from kernel.operations.rights.policy import Policy
 from kernel.operations.spawning import Spawning
 
 NOUNS: tuple[type[Noun], ...] = (
     Node,
     Spawning,
+    Applications,
     Processes,
     Messages,
+    Topics,
     Doubts,
     Divergences,
+    Policy,
+    Budgets,
     Memory,
     Erasure,
     Archive,

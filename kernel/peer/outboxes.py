@@ -221,7 +221,9 @@ class Outboxes:
             return
         if answer.why:
             why = _with_doubt(f"refused by {peer.name}: {answer.why}", answer.unknown)
-            ticket = self._parts.messaging.dead_letter(mail.id, why, self._going_on(peer.origin, answer))
+            ticket = self._parts.messaging.dead_letter(
+                mail.id, why, self._going_on(peer.origin, answer), "undeliverable"
+            )
         else:
             ticket = self._parts.recorder.commit([acknowledgement(mail)])
         self._parts.after.do(lambda: self.settled(peer.origin, answer), ticket)
@@ -259,6 +261,10 @@ class Outboxes:
         """Nobody waits any more for a question that was not acknowledged."""
         effects = self._box(mail.peer).withdraw(self._state.in_transit.number(mail), why)
         self._perform(mail.peer, effects or self._give_up([mail], why))
+
+    def tell(self, peer: str, op: dict[str, object]) -> None:
+        """Say something behind all messages that have gone out, once all that is written now is on the disk."""
+        self._parts.after.do(lambda: self._parts.send(peer, op))
 
     def clear(self, peer: str, why: str) -> None:
         """Give up everything for a peer that is none any more."""
@@ -307,7 +313,7 @@ class Outboxes:
         why = _with_doubt(lost.why, lost.maybe_delivered)
         ident = own_id(lost.parcel.id)
         try:
-            ticket = self._parts.messaging.dead_letter(ident, why)
+            ticket = self._parts.messaging.dead_letter(ident, why, reason="undeliverable")
         except LedgerUnavailable:
             return False
         self._parts.after.do(lambda: None, ticket)

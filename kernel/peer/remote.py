@@ -20,6 +20,7 @@ from chain.merkle.head import TreeHead
 from kernel.bounds import Bounds
 from kernel.clock import Clock, Timer
 from kernel.errors import Invalid, KernelError, Refused, Unavailable
+from kernel.message.message_signals import QuestionDropped
 from kernel.message.messaging import Messaging
 from kernel.message.wire_message import channel_rights
 from kernel.model.states import NOCONNECTION
@@ -27,9 +28,9 @@ from kernel.peer.inboxes import Inboxes, Local, Replied, chain_of
 from kernel.peer.lost_questions import LostQuestions
 from kernel.peer.mesh_port import MeshPort
 from kernel.peer.monitors import Monitors
-from kernel.peer.outboxes import DeliveryParts, Outboxes, must_peer
+from kernel.peer.outboxes import DeliveryParts, Outboxes, carried_id, must_peer
 from kernel.peer.peer_records import PeerRecords, line
-from kernel.peer.remote_calls import CALLS, RemoteCalls
+from kernel.peer.remote_calls import CALLS, RemoteCalls, read_withdrawal
 from kernel.policy.pipeline import Policy
 from kernel.process.live import LiveTable
 from kernel.process.processes import Processes
@@ -149,6 +150,16 @@ class Remote:
         peer = self.mesh.peer(origin)
         return channel_rights(peer.may, None, peer.ceiling(self._parts.effects)) if peer else frozenset()
 
+    def dropped(self, dropped: QuestionDropped) -> None:
+        """Nobody waits any more for the answer to a message that went to another node. One that it has not acknowledged
+        may have come all the same: it is told in any case, behind that, unless the link is lost.
+        """
+        question = dropped.question
+        if self._parts.recorder.state.in_transit.find(question.id) is not None:
+            self.outboxes.withdraw(question, dropped.why)
+        told: dict[str, object] = {"op": "withdraw", "id": carried_id(question), "sender": question.sender}
+        self.outboxes.tell(question.peer, told)
+
     # -- MeshEvents ----------------------------------------------------------------------------------------------
 
     def processes(self) -> Iterable[ProcessAdvert]:
@@ -188,6 +199,8 @@ class Remote:
                 self.outboxes.answered(peer, read_answer(op))
             case "result":
                 self.calls.answered(peer, op)
+            case "withdraw":
+                self._parts.signals.say(read_withdrawal(peer, op))
             case "monitor" | "demonitor" | "down":
                 self.monitors.op(peer, op)
             case name if name in CALLS:

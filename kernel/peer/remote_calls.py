@@ -8,6 +8,8 @@ and looks for itself whether it was done.
     {"op": "kill", "ref", "target", "signal"}        granted by kill       -> {address, pid, signal}
     {"op": "monitor", "ref", "target"}               granted by ps         -> {"op": "down", "ref", "reason"}, later
     {"op": "demonitor", "ref"}
+    {"op": "cancel", "ref", "target", "message", "why"}   granted by kill  -> {address, turn, message, others}
+    {"op": "withdraw", "id", "sender"}               of its own questions; nobody waits any more for the answer to one
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ _ERRORS: Mapping[str, type[KernelError]] = {
     error.code: error for error in (NotFound, Refused, Busy, TimedOut, Unavailable, Invalid, Conflict)
 }
 
-CALLS = ("spawn", "kill")
+CALLS = ("spawn", "kill", "cancel")
 """What a peer can call."""
 
 
@@ -60,6 +62,22 @@ class PeerAsked(Signal):
     peer: Peer
     op: Mapping[str, Any]
     serve: Callable[[Coroutine[Any, Any, dict[str, Any]]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionWithdrawn(Signal):
+    """``sender``, with its node, wants no answer any more to what is to be answered to ``reply_to``."""
+
+    sender: str
+    reply_to: str
+
+
+def read_withdrawal(peer: Peer, op: Mapping[str, Any]) -> QuestionWithdrawn:
+    """What a peer says by ``withdraw``. Raises Invalid."""
+    ident, sender = op.get("id"), op.get("sender")
+    if not (isinstance(ident, str) and isinstance(sender, str)) or len(ident) + len(sender) > MAX_TEXT_CHARS:
+        raise Invalid("a withdrawal names a message and who has sent it")
+    return QuestionWithdrawn(f"{sender}@{peer.origin}", f"{ident}@{peer.origin}")
 
 
 class RemoteCalls:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from chain.ledger.ledger import PREVIOUS, Draft
-from kernel.errors import NotFound
+from kernel.errors import NotFound, Refused
 from kernel.message.message_signals import MessageArrived
 from kernel.message.messaging import Accepted, Messaging, Outgoing
 from kernel.peer.remote import Remote
+from kernel.slices.dead_letters import DeadLetter
+from kernel.slices.mailboxes import MESSAGE
 from kernel.state.recorder import Recorder
 from kernel.state.unit import Unit
 
@@ -38,12 +40,21 @@ class Router:
         unit.say(MessageArrived(accepted.address))
         return accepted
 
-    async def replay(self, ident: str, cause: int) -> Accepted:
-        """Send a dead letter again, as a new message with the old sender's rights. Raises NotFound."""
+    def check_replay(self, ident: str, again: bool = False) -> DeadLetter:
+        """The letter that :meth:`replay` would send. Raises NotFound, Refused."""
         letter = self._state.dead.get(ident)
         if letter is None:
             raise NotFound(f"no dead letter {ident}; weftos deadletters list shows them")
-        old = letter.mail
+        if letter.replays and not again:
+            raise Refused(f"{ident} was replayed as {letter.replayed_as} already; --again sends it once more")
+        return letter
+
+    async def replay(self, ident: str, cause: int, target: str = "", again: bool = False) -> Accepted:
+        """Send a dead letter again, as a new message with the old sender's rights: to ``target``, or where it went. One
+        unit says so with it, and a letter that was sent again is not once more without ``again``. Raises NotFound,
+        Refused.
+        """
+        old = self.check_replay(ident, again).mail
         out = Outgoing(
             sender=old.sender,
             target=old.to,
@@ -55,9 +66,21 @@ class Router:
             answers=old.answers,
             status=old.status,
             kind=old.kind,
+            topic=old.topic,
         )
+        if target:
+            out = replace(out, target=target, answers="", status="", kind=MESSAGE, topic="")
         unit = self._recorder.unit()
         new = self.put(unit, out)
-        unit.add(Draft("message.replayed", {"id": ident, "as": new.id}, 0, ident, old.trace, PREVIOUS))
+        body = {"id": ident, "to": new.address, "as": new.id}
+        unit.add(Draft("message.replayed", body, 0, ident, old.trace, PREVIOUS))
         await self._recorder.commit(unit).durable()
         return new
+
+    async def drop(self, ident: str, why: str, by: str, cause: int) -> None:
+        """Discard a dead letter, for good. Raises NotFound."""
+        if ident not in self._state.dead:
+            raise NotFound(f"no dead letter {ident}; weftos deadletters list shows them")
+        trace = self._state.dead[ident].mail.trace
+        draft = Draft("message.dropped", {"id": ident, "why": why, "by": by}, 0, ident, trace, cause)
+        await self._recorder.commit([draft], durable=True).durable()

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from kernel.errors import CapabilityError
-from kernel.model.address import ancestors, is_below
-from kernel.model.capability import Rights, child_of
+from kernel.model.address import is_below
+from kernel.model.capability import Rights, child_of, handed_down
+from kernel.model.spec import ProcessSpec
 from kernel.policy.asker import Asker
-from kernel.policy.proposal import Facts, Proposal, SpawnProcess, UseTool, Verdict, WatchProcess, deny
+from kernel.policy.proposal import (
+    CancelTurn,
+    Facts,
+    Proposal,
+    SpawnProcess,
+    UseTool,
+    Verdict,
+    WatchProcess,
+    deny,
+)
 
 SPEAKING = frozenset({"send_message", "ask"})
 
@@ -20,8 +30,8 @@ def capability_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
                 f"capability: {declaration.name} is not among the rights of this turn ({_named(asker.rights)})"
             )
         case SpawnProcess(spec, parent):
-            tools = spec.tools if spec.template is None else spec.template.tools
-            why = _exceeds(asker, tools) or _exceeds_above(tools, parent, facts)
+            child = spec if spec.template is None else spec.template
+            why = _exceeds(asker, child.tools) or _exceeds_above(child, parent, facts)
             return deny(why, CapabilityError) if why else None
         case WatchProcess() as watch if not _may_watch(asker, watch):
             return deny(
@@ -29,7 +39,17 @@ def capability_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
                 f"its own ({_named(asker.rights or frozenset())})",
                 CapabilityError,
             )
+        case CancelTurn(target, sender) if asker.process and not _may_cancel(asker, target, sender):
+            return deny(
+                f"capability: a process cancels what is below it, and what it has sent itself; {target} is not below "
+                f"{asker.process}",
+                CapabilityError,
+            )
     return None
+
+
+def _may_cancel(asker: Asker, target: str, sender: str) -> bool:
+    return is_below(target, asker.process) or sender == asker.process
 
 
 def _may_watch(asker: Asker, watch: WatchProcess) -> bool:
@@ -48,13 +68,15 @@ def _exceeds(asker: Asker, tools: tuple[str, ...]) -> str:
     return _refusal(Rights(asker.rights), tools)
 
 
-def _exceeds_above(tools: tuple[str, ...], parent: str, facts: Facts) -> str:
+def _exceeds_above(child: ProcessSpec, parent: str, facts: Facts) -> str:
     """Rights shrink below an agent, whoever asks: supervisors in between hold none and pass them on."""
-    for address in (parent, *ancestors(parent)):
-        above = facts.state.slots.get(address)
-        if above is not None and above.spec.type == "worker":
-            return _refusal(Rights.of(above.spec.tools), tools)
-    return ""
+    above = facts.state.slots.worker_above(parent)
+    if above is None:
+        return ""
+    held, wanted = above.spec.capabilities, child.capabilities
+    if handed_down(held, above.address, wanted) != wanted:
+        return f"{above.address} does not hand all of its limits down to this child: please report it"
+    return _refusal(Rights.of(above.spec.tools), child.tools)
 
 
 def _refusal(held: Rights, tools: tuple[str, ...]) -> str:

@@ -6,7 +6,13 @@ from collections.abc import Mapping
 
 from kernel.policy.proposal import CallNode, Facts, Proposal, Verdict, deny
 
-NEEDED: Mapping[str, str] = {"message": "send", "spawn": "spawn", "kill": "kill", "monitor": "ps"}
+NEEDED: Mapping[str, str] = {
+    "message": "send",
+    "spawn": "spawn",
+    "kill": "kill",
+    "cancel": "kill",
+    "monitor": "ps",
+}
 """What a peer can ask for, and the right it needs for it."""
 
 

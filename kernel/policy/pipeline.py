@@ -30,6 +30,13 @@ class Policy:
         facts = Facts(self._recorder.state, self._bounds, self._recorder.ledger.read_only is None)
         return judge(self._gates, Proposal(asker, operation), facts)
 
+    def explain(self, asker: Asker, operation: Operation) -> tuple[Verdict, list[tuple[str, Verdict]]]:
+        """What the gates say together, and what each says by its name."""
+        facts = Facts(self._recorder.state, self._bounds, self._recorder.ledger.read_only is None)
+        proposal = Proposal(asker, operation)
+        said = [(name_of(gate), judge((gate,), proposal, facts)) for gate in self._gates]
+        return judge(self._gates, proposal, facts), [each for each in said if each[1] is not ALLOWED]
+
     def require(self, asker: Asker, operation: Operation) -> None:
         """Raises what the first gate that denies wants raised, with every reason. What wants a person's word is
         refused: there is nobody to ask.
@@ -46,11 +53,15 @@ def judge(gates: Sequence[Gate], proposal: Proposal, facts: Facts) -> Verdict:
         try:
             verdict = gate(proposal, facts)
         except Exception as error:  # a broken gate must never open
-            name = getattr(gate, "__name__", type(gate).__name__)
-            verdict = deny(f"{name} failed: {type(error).__name__}")
+            verdict = deny(f"{name_of(gate)} failed: {type(error).__name__}")
         if verdict is not None:
             said.append(verdict)
     return _together(said) if said else ALLOWED
+
+
+def name_of(gate: Gate) -> str:
+    """What a gate is called."""
+    return str(getattr(gate, "__name__", type(gate).__name__))
 
 
 def _together(said: list[Verdict]) -> Verdict:

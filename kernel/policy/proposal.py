@@ -1,6 +1,7 @@
 """What is judged, and what is said of it.
 
-UseTool  AskModel  SendMessage  SpawnProcess  WriteMemory  ReadMemory  CallNode  WatchProcess      the operations
+UseTool  AskModel  SendMessage  SpawnProcess  WriteMemory  ReadMemory  CallNode  WatchProcess  CancelTurn
+Publish  Broadcast  Deliver  Subscribe                              those of topics
 Proposal(asker, operation)         Facts(state, bounds, writable)
 Gate = (Proposal, Facts) -> Verdict | None                          None: nothing to say against it, nor for it
 
@@ -9,8 +10,8 @@ A gate is a pure function: it reads, and changes nothing. One that needs a part 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kernel.abi import ToolDeclaration
@@ -25,20 +26,24 @@ Decision = Literal["allow", "deny", "escalate"]
 
 @dataclass(frozen=True, slots=True)
 class UseTool:
-    """A call of a tool, with its parsed and validated arguments."""
+    """A call of a tool, with its parsed and validated arguments. ``paid``: it was allowed before and is made again."""
 
     declaration: ToolDeclaration
     arguments: dict[str, Any]
+    paid: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class AskModel:
-    """A question to a model; the tools are those that are offered to it. ``size_bytes``: of all that is asked."""
+    """A question to a model; the tools are those that are offered to it. ``size_bytes``: of all that is asked.
+    ``unpaid``: why no budget has anything for it, empty when it is paid for.
+    """
 
     provider: str
     model: str
     tools: tuple[str, ...]
     size_bytes: int
+    unpaid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +63,24 @@ class SendMessage:
 @dataclass(frozen=True, slots=True)
 class SpawnProcess:
     """A new child of ``parent``, which is there and may have one of that name. ``before``: how many come with it and
-    have their places first, ``before_there`` of these below the same parent.
+    have their places first, ``before_there`` of these below the same parent. ``promised``: what these have of the
+    accounts of budgets, by address and resource.
     """
 
     spec: ProcessSpec
     parent: str
     before: int = 0
     before_there: int = 0
+    promised: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class WriteMemory:
-    """A document for memory. ``owner``: an address, or ``operator``."""
+    """A document for memory. ``owner``: an address, or ``operator``; ``scope``: own or shared."""
 
     owner: str
     size_bytes: int
+    scope: str = "own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +93,8 @@ class ReadMemory:
 
 @dataclass(frozen=True, slots=True)
 class CallNode:
-    """What a node asks of another: ``message``, ``spawn``, ``kill``, ``monitor``. ``under_way``: how many there are.
-    ``to``: the peer that this node asks; empty when a peer asks this node.
+    """What a node asks of another: ``message``, ``spawn``, ``kill``, ``cancel``, ``monitor``. ``under_way``: how many
+    there are. ``to``: the peer that this node asks; empty when a peer asks this node.
     """
 
     op: str
@@ -104,8 +112,72 @@ class WatchProcess:
     node: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Something said to the subscribers of a topic. ``text_bytes``: of its text, ``size_bytes``: of all the messages
+    that it may become.
+    """
+
+    topic: str
+    receivers: int
+    text_bytes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """Something said to all workers ``below`` an address. The sizes as of :class:`Publish`."""
+
+    below: str
+    receivers: int
+    text_bytes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """The message for the process at ``to`` of what was published, to a ``topic`` or (empty) to all below an address,
+    once that was allowed. ``size_bytes``: of this one.
+    """
+
+    to: str
+    topic: str
+    text_bytes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """A subscription of the process at ``address``."""
+
+    address: str
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTurn:
+    """The end of a message that the process at ``target`` handles, or is about to. ``sender``: who has sent it; empty
+    when it is the node's own word, such as of an end or of a budget.
+    """
+
+    target: str
+    sender: str
+
+
 Operation = (
-    UseTool | AskModel | SendMessage | SpawnProcess | WriteMemory | ReadMemory | CallNode | WatchProcess
+    UseTool
+    | AskModel
+    | SendMessage
+    | SpawnProcess
+    | WriteMemory
+    | ReadMemory
+    | CallNode
+    | WatchProcess
+    | Publish
+    | Broadcast
+    | Deliver
+    | Subscribe
+    | CancelTurn
 )
 
 

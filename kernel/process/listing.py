@@ -11,9 +11,9 @@ from itertools import islice
 from typing import Any
 
 from kernel.model.address import ROOT
-from kernel.model.states import SlotState
+from kernel.model.states import ProcessState, SlotState
 from kernel.pace import give_way
-from kernel.process.live import LiveTable
+from kernel.process.live import LiveProcess, LiveTable
 from kernel.slices.tree.slots import Slot
 from kernel.state.state import State
 
@@ -81,7 +81,7 @@ class Listing:
             "address": slot.address,
             "name": slot.spec.name,
             "type": slot.spec.type,
-            "state": str(process.state) if process else "exited",
+            "state": _state(slot, process),
             "slot": slot.state,
             "why": slot.why,
             "last_exit": slot.last_exit.text,
@@ -89,7 +89,16 @@ class Listing:
             "restarts": max(0, slot.restarts),
             "mailbox": len(self._state.mail.get(slot.address, ())),
             "uptime_s": round(self._now_s() - process.started_s, 3) if process else 0.0,
-            "isolation": slot.spec.isolation if worker else "",
+            "isolation": slot.isolation if worker else "",
+            "felled": slot.felled,
             "children": self._state.slots.child_count(slot.address),
             "turn": process.turn if process else "",
         }
+
+
+def _state(slot: Slot, process: LiveProcess | None) -> str:
+    """One that is suspended by a person runs on until its turn is over."""
+    if process is None:
+        return "exited"
+    idle = process.state is ProcessState.RUNNING and not process.turn
+    return str(ProcessState.SUSPENDED if slot.suspended and idle else process.state)

@@ -23,7 +23,9 @@ class LiveProcess:
     compared with the record yet, so that nothing recorded answers them; ``rights`` the tools of its open turn;
     ``draining``: told to end, first at ``draining_s`` of the tree's clock; ``config`` is the JSON of what the node's
     configuration told it; ``overdue`` goes off when its turn has taken too long; ``after`` is the end before it, as
-    long as that is not on record.
+    long as that is not on record; ``alone``: in a cell of its own, whatever its spec says. ``since_s``: since when it
+    is, or was last, without a turn; ``calls_s``: when its cell first made each of the calls that it waits for;
+    ``known``: how many calls its turn had on record when it took it up.
     """
 
     pid: int
@@ -40,6 +42,10 @@ class LiveProcess:
     config: str = ""
     overdue: asyncio.TimerHandle | None = None
     after: Exit = NEVER
+    alone: bool = False
+    since_s: float = 0.0
+    calls_s: dict[str, float] = field(default_factory=dict)
+    known: int = 0
 
     def asker(self, turn: Turn) -> Asker:
         """This process as who asks something in its open turn."""
@@ -49,7 +55,7 @@ class LiveProcess:
     def leave_turn(self) -> None:
         """It is in no turn any more."""
         self.turn = ""
-        self.asked, self.prepared = set(), set()
+        self.asked, self.prepared, self.calls_s = set(), set(), {}
         self.rest()
 
     def rest(self) -> None:

@@ -13,15 +13,18 @@ children have ended is not gone before what is below those is; what it ends with
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random, SystemRandom
-from typing import Protocol
+from typing import Any, Protocol
 
+from chain.journal.ticket import Ticket
 from chain.ledger.ledger import Draft
 from kernel.clock import Clock, LoopClock
 from kernel.errors import NotFound, Refused, StateError
 from kernel.model.address import ROOT, USER, ancestors, child_of, name_of
 from kernel.model.address import parent as parent_of
+from kernel.model.commands import Command
 from kernel.model.makers import OPERATOR
 from kernel.model.pids import ROOT_PID
 from kernel.model.spec import ProcessSpec
@@ -46,8 +49,9 @@ from kernel.process.process_signals import (
     ProcessExited,
     ProcessRunning,
 )
-from kernel.process.slot_writer import SlotWriter
-from kernel.process.specs import TERM_S, child_spec, flags_of
+from kernel.process.slots.change import Change, change_of
+from kernel.process.slots.slot_writer import SlotWriter
+from kernel.process.slots.specs import TERM_S, child_spec, flags_of
 from kernel.process.starts import Starts
 from kernel.signals import Signals
 from kernel.slices.tree.exits import NEVER, Exit
@@ -63,6 +67,7 @@ from kernel.supervision.reducer import (
     Flags,
     GiveUp,
     Remove,
+    Restart,
     RestartDue,
     Shutdown,
     SlotChanged,
@@ -94,11 +99,14 @@ class Launcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a worker is to exit once nothing is left below it. ``hard``: without waiting for its turn."""
+    """How a worker is to exit once nothing is left below it. ``hard``: without waiting for its turn. ``cause``: the
+    entry of who asked for that, or for the end of what is above; -1 for nobody.
+    """
 
     reason: str
     detail: str
     hard: bool
+    cause: int
 
 
 class Processes:
@@ -197,26 +205,95 @@ class Processes:
         if name_of(address) not in self.supervisors[parent].table:
             self._event(parent, Add(child_spec(slot.spec)))
 
-    def when_started(self, address: str) -> asyncio.Future[int]:
-        """A future of the next PID that runs at ``address``; fails with Refused when the start fails."""
+    def when_started(self, address: str, after: int = 0) -> asyncio.Future[int]:
+        """A future of the next PID that runs at ``address``, above ``after``; fails with Refused as its start does."""
         future, process = self._starts.wait(address), self._live.at(address)
-        if process is not None and process.state is ProcessState.RUNNING:
+        if process is not None and process.state is ProcessState.RUNNING and process.pid > after:
             self._starts.started(address, process.pid)
         return future
 
-    def stop(self, address: str) -> None:
-        """Stop a slot: it ends orderly and stays down until it is started by hand."""
+    def check_stop(self, address: str) -> None:
+        """Raises what :meth:`stop` would."""
+        self._try(self._stoppable(address).parent, Stop(name_of(address)))
+
+    def stop(self, address: str, command: Command | None = None) -> None:
+        """Stop a slot: it ends orderly and stays down until it is started by hand. ``command``: its cause."""
+        slot = self._stoppable(address)
+        self._event(slot.parent, Stop(name_of(address), *_because(command, "stopped")))
+
+    def _stoppable(self, address: str) -> Slot:
         slot = self.admission.slot(address)
         if slot.parent not in self.supervisors:
             raise Refused(
                 f"{slot.parent}, which supervises {address}, does not run: what is below it is down with it"
             )
-        self._event(slot.parent, Stop(name_of(address)))
+        return slot
+
+    def check_suspend(self, address: str) -> Slot:
+        """Raises what :meth:`suspend` would."""
+        slot = self.admission.slot(address)
+        if slot.spec.type == "supervisor":
+            raise Refused(f"{address} is a supervisor, which takes no turns: suspend what is below it")
+        if slot.suspended:
+            raise Refused(f"{address} is suspended already, by {slot.suspended}")
+        return slot
+
+    def suspend(self, address: str, command: Command) -> Ticket:
+        """Have what runs at ``address``, now and later, begin no turn until :meth:`resume`. Raises Refused."""
+        slot = self.check_suspend(address)
+        return self._recorder.commit([suspension("process.suspended", slot.address, command)])
+
+    def check_resume(self, address: str) -> Slot:
+        """Raises what :meth:`resume` would."""
+        slot = self.admission.slot(address)
+        if not slot.suspended:
+            raise Refused(f"{address} is not suspended by a person; weftos ps shows what it waits for")
+        return slot
+
+    def resume(self, address: str, command: Command, *first: Draft) -> Ticket:
+        """Have it go on: its messages are for whoever hears that it runs. ``first`` is recorded before that, in one
+        unit. Raises Refused.
+        """
+        self.check_resume(address)
+        ticket = self._recorder.commit([*first, suspension("process.resumed", address, command)])
+        self._signals.tell(ProcessRunning(address))
+        return ticket
+
+    def check_restart(self, address: str) -> None:
+        """Raises what :meth:`restart` would."""
+        self.admission.check_not_removed(address)
+        self._try(self.admission.slot(address).parent, Restart(name_of(address)))
+
+    def restart(self, address: str, command: Command | None = None) -> None:
+        """End what runs at a slot in order and start it again, with all its mail; charged to nobody. What was open in
+        its turn is handed out again. ``command``: the cause of that end.
+        """
+        self.admission.check_not_removed(address)
+        event = Restart(name_of(address), *_because(command, "restarted"))
+        self._event(self.admission.slot(address).parent, event)
+
+    def check_start(self, address: str) -> None:
+        """Raises what :meth:`start` would."""
+        self._try(self.admission.check_start(address).parent, Start(name_of(address)))
 
     def start(self, address: str) -> None:
         """Start a stopped or parked slot."""
         slot = self.admission.check_start(address)
         self._event(slot.parent, Start(name_of(address)))
+
+    def change_of(self, address: str, fields: Mapping[str, Any]) -> Change:
+        """What :meth:`change` would do. Raises what :func:`change_of` does, and Busy."""
+        self.admission.check_not_removed(address)
+        return change_of(self._state.slots, self.supervisors, address, fields)
+
+    def change(self, address: str, fields: Mapping[str, Any], trace: bytes, cause: int) -> Ticket:
+        """Change the spec of a slot, and by it the flags of the supervisor of its children: all of it or nothing."""
+        change = self.change_of(address, fields)
+        body = {"address": address, "spec": change.spec.to_json(), "fields": list(change.fields)}
+        ticket = self._recorder.commit([Draft("process.changed", body, 0, "", trace, cause)])
+        for supervisor, event in change.events:
+            self._event(supervisor, event)
+        return ticket
 
     async def remove(self, address: str, recursive: bool) -> int:
         """Remove what :meth:`Admission.removal` says, a few at a time, and wait until it is gone; how many they were.
@@ -245,35 +322,58 @@ class Processes:
         if supervisor is not None and supervisor.closing is None and name in supervisor.table:
             self._event(parent, Remove(name))
 
-    def kill(self, address: str, signal: str) -> None:
-        """Send an exit signal to a process and all below it: ``term`` lets open turns end, ``kill`` does not. The
-        supervisor of ``address`` then decides what becomes of it; what comes back does so with its children.
-        """
+    def check_running(self, address: str) -> LiveProcess:
+        """What runs at ``address``. Raises NotFound."""
         process = self._live.at(address)
         if process is None:
-            raise NotFound(f"{address} has no process just now")
+            raise NotFound(f"{address} has no process just now; weftos ps shows why")
+        return process
+
+    def kill(self, address: str, signal: str, command: Command | None = None) -> None:
+        """Send an exit signal to a process and all below it: ``term`` lets open turns end, ``kill`` does not. The
+        supervisor of ``address`` then decides what becomes of it; what comes back does so with its children.
+        ``command``: the cause of these ends. Raises NotFound.
+        """
+        process = self.check_running(address)
         if signal == "kill":
-            self._end(process, KILLED, 0.0, "killed by an operator")
+            self._end(process, KILLED, 0.0, *_because(command, "killed"))
         else:
-            self._end(process, SHUTDOWN, TERM_S)
+            self._end(process, SHUTDOWN, TERM_S, *_because(command, "terminated"))
 
     # -- reports from below --------------------------------------------------------------------------------------
 
     def started(self, pid: int, cell: str) -> None:
-        """The cell says the process runs. What runs and is no process of the node any more is stopped where it is."""
+        """The process runs."""
+        self.all_started((pid,), cell)
+
+    def all_started(self, pids: Sequence[int], cell: str) -> None:
+        """The cell says that these run: one unit of records. What runs and is no process of the node any more is
+        stopped where it is.
+        """
+        begun = [process for pid in pids if (process := self._begun(pid)) is not None]
+        if begun:
+            self._recorder.must([self._start_of(process, cell) for process in begun])
+        for process in begun:
+            if self._live.get(process.pid) is process:  # else the start of one before it has ended it
+                self._starts.started(process.address, process.pid)
+                self._event(parent_of(process.address), Started(name_of(process.address), process.pid))
+                self._signals.say(ProcessRunning(process.address))
+
+    def _begun(self, pid: int) -> LiveProcess | None:
+        """The process that runs from now on; None when it is none any more, or does so already."""
         process = self._live.get(pid)
         if process is None:
             self._launcher.stop(pid, NOPROC)
-            return
-        if process.state not in (ProcessState.STARTING, ProcessState.STOPPING):
-            return
-        process.on(ProcessEvent.STARTED)
-        body = {"address": process.address, "pid": pid, "cell": cell}
+        elif process.state in (ProcessState.STARTING, ProcessState.STOPPING):
+            process.on(ProcessEvent.STARTED)
+            process.since_s = self._clock.now_s()
+            return process
+        return None
+
+    def _start_of(self, process: LiveProcess, cell: str) -> Draft:
+        body = {"address": process.address, "pid": process.pid, "cell": cell}
         cause = self._state.slots[process.address].spawned_seq
-        self._recorder.must([Draft("process.started", body, pid, str(pid), b"", cause)])
-        self._starts.started(process.address, pid)
-        self._event(parent_of(process.address), Started(name_of(process.address), pid))
-        self._signals.say(ProcessRunning(process.address))
+        return Draft("process.started", body, process.pid, str(process.pid), b"", cause)
 
     def start_failed(self, pid: int, reason: str, detail: str) -> None:
         """The process never ran, and its cell knows."""
@@ -291,16 +391,32 @@ class Processes:
             asked_for = child is not None and child.slot is SlotState.RUNNING
             self.start_failed(pid, CRASH if asked_for else CELL_LOST, why)
 
-    def exit(self, pid: int, reason: str, detail: str = "", told: bool = False, beside: bool = False) -> None:
+    def exit(
+        self,
+        pid: int,
+        reason: str,
+        detail: str = "",
+        told: bool = False,
+        beside: bool = False,
+        cause: int = -1,
+    ) -> None:
         """The node declares a process dead. ``told``: its cell knows already. ``beside``: it ended of an earlier turn
-        than it is in, which it had not left yet.
+        than it is in, which it had not left yet. ``cause``: the entry of who asked for it, where somebody did.
         """
         process = self._live.get(pid)
         if process is None:
             return
         if not told and process.spec.type == "worker":
             self._launcher.stop(pid, reason)
-        self._gone(_exit_of(process, reason, detail), beside)
+        self._gone(_exit_of(process, reason, detail), beside, cause)
+
+    def taken_along(self, address: str, pid: int, reason: str, why: str) -> None:
+        """What runs at ``address`` ends with one that it is linked with: the incarnation ``pid``, or the present one
+        for 0. Its turn has no part in that; what does not run yet was linked with nothing.
+        """
+        process = self._live.at(address)
+        if process is not None and process.state is not ProcessState.STARTING and pid in (0, process.pid):
+            self.exit(process.pid, reason, why, beside=True)
 
     def exited(self, end: ProcessExited) -> None:
         """What the tree makes of an exit: a restart, or the end of more."""
@@ -328,8 +444,8 @@ class Processes:
         elif down is not None:
             self._signals.say(AddressDown(address, f"{down.address} is {down.state}"))
 
-    def _gone(self, end: ProcessExited, beside: bool = False) -> None:
-        self._recorder.must([self._taken_out(end, beside=beside)])
+    def _gone(self, end: ProcessExited, beside: bool = False, cause: int = -1) -> None:
+        self._recorder.must([self._taken_out(end, beside=beside, cause=cause)])
         self._keep_unwritten([end])
         self._signals.say(end)
 
@@ -342,9 +458,12 @@ class Processes:
                 self._unwritten[end.process.address] = exit_
             self._recorder.when_writable("ends", self._unwritten.clear)
 
-    def _taken_out(self, end: ProcessExited, *, unexplained: bool = False, beside: bool = False) -> Draft:
+    def _taken_out(
+        self, end: ProcessExited, *, unexplained: bool = False, beside: bool = False, cause: int = -1
+    ) -> Draft:
         """The record of an exit, of a process that is live no more. ``unexplained``: its cell died, and nobody is to
         blame; so that may lie in its turn, unless that waits for the node. ``beside``: it does not lie in its turn.
+        ``cause``: who asked for it, else its turn is what led to it.
         """
         process = end.process
         in_turn = unexplained and not process.asked if end.reason == CELL_LOST else not beside
@@ -359,10 +478,17 @@ class Processes:
             "turn": process.turn if in_turn else "",
         }
         turn = self._state.turns.get(process.turn)  # the detail may quote it, and goes when it is erased
-        cause = turn.started_seq if turn is not None else -1
+        if cause < 0 and turn is not None:
+            cause = turn.started_seq
         return Draft("process.exited", body, process.pid, str(process.pid), b"", cause)
 
     # -- supervision ---------------------------------------------------------------------------------------------
+
+    def _try(self, address: str, event: Event) -> None:
+        """Raises what the supervisor at ``address`` has against what is asked of it. Nothing changes."""
+        supervisor = self.supervisors.get(address)
+        if supervisor is not None:
+            step(supervisor, event, self._clock.now_s(), 0.0)
 
     def _event(self, address: str, event: Event) -> None:
         supervisor = self.supervisors.get(address)
@@ -386,10 +512,10 @@ class Processes:
                 self._start_child(child_of(supervisor, ident))
             case StartChildAfter(id=ident, delay_s=delay_s):
                 self.effects.later(delay_s, lambda: self._event(supervisor, RestartDue(ident)))
-            case StopChild(id=ident, reason=reason, timeout_s=timeout_s, why=why):
-                self._stop_child(child_of(supervisor, ident), reason, timeout_s, why)
-            case SlotChanged(id=ident, state=state, why=why):
-                self._slot_changed(child_of(supervisor, ident), state, why)
+            case StopChild():
+                self._stop_child(child_of(supervisor, effect.id), effect)
+            case SlotChanged():
+                self._slot_changed(child_of(supervisor, effect.id), effect)
             case Dropped(id=ident, why=why):
                 self._drop(child_of(supervisor, ident), why)
             case GiveUp(reason=reason):
@@ -413,6 +539,7 @@ class Processes:
         process = LiveProcess(pid, address, slot.spec, self._clock.now_s())
         process.draining = any(self.supervisors.is_ending(above) for above in ancestors(address))
         process.after = self._unwritten.get(address, NEVER)
+        process.alone = self.slots.is_isolated(slot)
         self._live.add(process)
         if slot.spec.type == "supervisor":
             self._begin_children(address)
@@ -433,32 +560,41 @@ class Processes:
 
     # -- ending --------------------------------------------------------------------------------------------------
 
-    def _stop_child(self, address: str, reason: str, timeout_s: float, why: str) -> None:
+    def _stop_child(self, address: str, stop: StopChild) -> None:
         process = self._live.at(address)
         if process is not None:
-            self._end(process, reason if timeout_s > 0 else KILLED, timeout_s, why)
+            reason = stop.reason if stop.timeout_s > 0 else KILLED
+            cause = stop.cause if stop.cause >= 0 else self._cause_above(address)
+            self._end(process, reason, stop.timeout_s, stop.why, cause)
         elif address in self._unnumbered:
             self._unnumbered.discard(address)
-            self._not_started(address, reason, "it was ended before there was a PID for it")
+            self._not_started(address, stop.reason, "it was ended before there was a PID for it")
             self._leave_if_down(address)
 
-    def _end(self, process: LiveProcess, reason: str, timeout_s: float, detail: str = "") -> None:
+    def _cause_above(self, address: str) -> int:
+        """The entry of who has asked for the end of something above, which takes ``address`` along; -1 for nobody."""
+        endings = map(self._endings.get, ancestors(address))
+        return next((ending.cause for ending in endings if ending is not None and ending.cause >= 0), -1)
+
+    def _end(
+        self, process: LiveProcess, reason: str, timeout_s: float, detail: str = "", cause: int = -1
+    ) -> None:
         """End a process after all that is below it. Open turns have ``timeout_s`` to end, counted from when they were
-        first told; 0 or less: nothing is waited for.
+        first told; 0 or less: nothing is waited for. ``cause``: the entry of who asked for it.
         """
         address, hard = process.address, timeout_s <= 0
         known = self._endings.get(address)
         if known is None or (hard and not known.hard):
-            self._endings[address] = Ending(reason, detail, hard)
+            self._endings[address] = Ending(reason, detail, hard, cause)
         if not hard:
             self._drain(address)
+            if process.draining_s is None:
+                process.draining_s = self._clock.now_s()
         self._shut(address, KILLED if hard else reason)
         self._finish(address)
         if not hard and timeout_s < INFINITY and self._live.get(process.pid) is not None:
-            now_s = self._clock.now_s()
-            if process.draining_s is None:
-                process.draining_s = now_s
-            left_s = max(0.0, process.draining_s + timeout_s - now_s)
+            assert process.draining_s is not None
+            left_s = max(0.0, process.draining_s + timeout_s - self._clock.now_s())
             self.effects.later(left_s, lambda: self._overdue(process.pid, timeout_s))
 
     def _overdue(self, pid: int, timeout_s: float) -> None:
@@ -466,7 +602,8 @@ class Processes:
         if process is not None:
             ending = self._endings.get(process.address)
             late = f"did not stop within {timeout_s:g} s"
-            self._end(process, KILLED, 0.0, f"{ending.detail}: {late}" if ending and ending.detail else late)
+            told = f"{ending.detail}: {late}" if ending and ending.detail else late
+            self._end(process, KILLED, 0.0, told, ending.cause if ending else -1)
 
     def _drain(self, address: str) -> None:
         """No new turn for the worker at ``address``; how an open one ends is its own business."""
@@ -495,7 +632,7 @@ class Processes:
         if ending is None or process is None or address in self.supervisors:
             return
         if ending.hard or not process.turn or process.state is ProcessState.STARTING:
-            self.exit(process.pid, ending.reason, ending.detail)
+            self.exit(process.pid, ending.reason, ending.detail, cause=ending.cause)
 
     def drained(self, pid: int) -> None:
         """The last turn of an ending process has ended."""
@@ -519,7 +656,8 @@ class Processes:
             self.slots.forget_tree(address, self._dropping.pop(address))
         elif process is not None and process.spec.type == "supervisor":
             ending = self._endings.get(address)
-            self.exit(process.pid, reason, ending.detail if ending is not None else "")
+            detail, cause = (ending.detail, ending.cause) if ending is not None else ("", -1)
+            self.exit(process.pid, reason, detail, cause=cause)
         elif address in self._endings:
             self._finish(address)
         elif process is not None and not process.draining:
@@ -528,11 +666,11 @@ class Processes:
         if above in self._held and not self._late(above):
             self._gave_up(above, self._held.pop(above))
 
-    def _slot_changed(self, address: str, state: SlotState, why: str) -> None:
-        slot = self._state.slots.get(address)
+    def _slot_changed(self, address: str, change: SlotChanged) -> None:
+        slot, state, why = self._state.slots.get(address), change.state, change.why
         if slot is None:
             return
-        self.slots.change(slot, state, why)
+        self.slots.change(slot, state, why, change.cause)
         if state not in (SlotState.STOPPED, SlotState.PARKED):
             return
         if slot.state != state:  # the disk has yet to take it, and the process may end meanwhile
@@ -567,19 +705,36 @@ class Processes:
 
     # -- losses --------------------------------------------------------------------------------------------------
 
-    def cell_lost(self, cell: str | None, running_pid: int, pids: list[int], why: str) -> None:
-        """One event for all of a cell's processes: the running one crashed, the others lost their cell. ``cell`` is
-        None when it did not die by itself.
+    def cell_lost(
+        self,
+        cell: str | None,
+        running_pid: int,
+        pids: list[int],
+        why: str,
+        reason: str = CRASH,
+        felled_by: tuple[str, int] | None = None,
+    ) -> None:
+        """One event for all of a cell's processes: the running one exits for ``reason``, the others lost their cell,
+        and are told to whom. ``cell`` is None when it did not die by itself. ``felled_by``: address and PID of who has
+        taken it down, who need not be live any more.
 
         None of them is live from now on, and that is recorded. What follows is done for a few at a time, and for all of
         them before any comes back: that is an effect of a supervisor, which stands behind them in the same queue.
         """
         lost = [process for pid in pids if (process := self._live.get(pid)) is not None]
+        told = why if cell is None else f"{why}; {_culprit(lost, running_pid, felled_by)}"
         ends = [
-            _exit_of(process, CRASH if process.pid == running_pid else CELL_LOST, why, cell)
+            _exit_of(process, reason, why, cell)
+            if process.pid == running_pid
+            else _exit_of(process, CELL_LOST, told, cell)
             for process in lost
         ]
-        unexplained = cell is not None and all(end.reason == CELL_LOST for end in ends)
+        known = felled_by is not None or any(end.reason != CELL_LOST for end in ends)
+        unexplained = cell is not None and not known
+        if cell is not None and felled_by is not None:
+            address, pid = felled_by
+            there = self._live.at(address)
+            self.slots.felled(address, pid, cell, reason, live=there is not None and there.pid == pid)
         drafts = [self._taken_out(end, unexplained=unexplained) for end in ends]
         for at in range(0, len(drafts), EXITS_IN_A_UNIT):
             self._recorder.must(drafts[at : at + EXITS_IN_A_UNIT])
@@ -590,6 +745,24 @@ class Processes:
         """Stop what is running, without a word to the slots: they start again with the next boot."""
         self.effects.close()
         self._starts.cancel()
+
+
+def _culprit(lost: list[LiveProcess], running_pid: int, felled_by: tuple[str, int] | None) -> str:
+    """Who took the others of its cell along, in words for them."""
+    for process in lost:
+        if process.pid == running_pid:
+            return f"{process.address} (PID {process.pid}) was running"
+    return "no culprit is known" if felled_by is None else f"it was {felled_by[0]}, which had exited"
+
+
+def _because(command: Command | None, what: str) -> tuple[str, int]:
+    """In words, and the entry that says so."""
+    return ("", -1) if command is None else (command.told(what), command.seq)
+
+
+def suspension(kind: str, address: str, command: Command) -> Draft:
+    """``process.suspended`` or ``process.resumed``, with the cause of it."""
+    return Draft(kind, {"address": address, "by": command.by}, 0, "", b"", command.seq)
 
 
 def _exit_of(process: LiveProcess, reason: str, detail: str, batch: str | None = None) -> ProcessExited:

@@ -25,15 +25,22 @@ class Workspaces:
     ) -> None:
         self._data = data
         self._all = data / "workspaces"
+        self._all_text = str(self._all)
+        self._below = f"{data}/"
         self._slots = slots
         self._protected = protected
         self._way_fault = way_fault
         self._faults: dict[str, str] = {}
+        self._made: set[str] = set()  # by address, those that are known to be there
 
     def own(self, address: str) -> Path:
         """The directory of ``address``. That of a parent ends in ``+``, which no name can: none lies in another."""
+        return Path(self.own_text(address))
+
+    def own_text(self, address: str) -> str:
+        """The same as text, which many thousands are made of at a time."""
         *above, name = address.strip("/").split("/")
-        return Path(self._all, *(f"{step}+" for step in above), name)
+        return "/".join((self._all_text, *(f"{step}+" for step in above), name))
 
     def another(self, address: str, seq: int) -> Path:
         """One that nobody had, for ``address``, in whose own something was left. ``seq``: of the next entry."""
@@ -52,8 +59,24 @@ class Workspaces:
 
     def make(self, spec: ProcessSpec) -> None:
         """Make the directory that ``spec`` names, if it is one of these. Raises OSError."""
-        if spec.workspace and Path(spec.workspace).is_relative_to(self._data):
+        if not spec.workspace.startswith(self._below):
+            return
+        try:
+            os.mkdir(spec.workspace, 0o700)
+        except FileNotFoundError:
             Path(spec.workspace).mkdir(mode=0o700, parents=True, exist_ok=True)
+        except FileExistsError:
+            if not os.path.isdir(spec.workspace):
+                raise
+
+    def needed(self, address: str) -> None:
+        """A turn begins at ``address``: make the directory of its process, which of one that was made with thousands of
+        others nobody has needed before. Raises OSError.
+        """
+        slot = self._slots.get(address)
+        if slot is not None and address not in self._made:
+            self.make(slot.spec)
+            self._made.add(address)
 
     def check(self, workspace: Path, looked: Looked | None = None) -> None:
         """That a workspace shows nothing of what decides what the node runs, and that nobody else decides where it
@@ -102,6 +125,7 @@ class Workspaces:
     def gone(self, said: SlotGone) -> None:
         """Remove what a temporary process leaves empty, with those above it that were made for it alone."""
         slot = said.slot
+        self._made.discard(slot.address)
         own, usual = Path(slot.spec.workspace), self.own(slot.address)
         its_own = own.parent == usual.parent and own.name.partition("~")[0] == usual.name
         if slot.spec.restart != "temporary" or not its_own:

@@ -1,5 +1,5 @@
 """What is recorded of each syscall: the calls of open turns, and the open intents. What may happen to a call, and in
-which order, is :data:`kernel.model.call_states.CALL_TABLE`; what that does not have changes nothing.
+which order, is :data:`kernel.model.machines.call_states.CALL_TABLE`; what that does not have changes nothing.
 
 An open intent is a tool call that the node was about to make, and of which no outcome is recorded yet. It is kept apart
 from its turn: a turn may end while its call runs, and what became of the call must be found out, or said by a person,
@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kernel.model.call_states import CALL_EVENTS, CALL_TABLE, CallEvent, CallState
-from kernel.model.machine import event_of
+from kernel.model.machines.call_states import CALL_EVENTS, CALL_TABLE, CallEvent, CallState
+from kernel.model.machines.machine import event_of
+from kernel.model.machines.turn_states import TURN_EVENTS, TurnEvent
 from kernel.model.rows import as_bytes, as_flag, as_list, as_number, as_rows, as_text, made, row
-from kernel.model.turn_states import TURN_EVENTS, TurnEvent
 from kernel.slice import Handler, Slice, Told
 from kernel.slices.mailboxes import turn_id
 from kernel.slices.turns import Call, Turn, Turns, rank
@@ -123,6 +123,9 @@ class Calls(Slice):
             "sys.value": self._value,
             "monitor.set": self._monitor,
             "monitor.removed": self._demonitor,
+            "monitor.traps": lambda told: self._give(
+                told, "trap_exits", "on" if told.body["on"] else "off", {"before": told.body["before"]}
+            ),
             "tool.proposed": self._proposed,
             "tool.intent": self._intent,
             "tool.outcome": self._outcome,
@@ -194,10 +197,11 @@ class Calls(Slice):
     def _monitor(self, told: Told) -> None:
         body = told.body
         outcome = {"ref": body["ref"], "why": body["why"]}
-        self._give(told, "monitor", body["target"], outcome)
+        self._give(told, "link" if body.get("link") else "monitor", body["target"], outcome)
 
     def _demonitor(self, told: Told) -> None:
-        self._give(told, "demonitor", told.body["ref"], {"found": told.body["found"]})
+        op = "unlink" if told.body.get("link") else "demonitor"
+        self._give(told, op, told.body["ref"], {"found": told.body["found"]})
 
     def _give(self, told: Told, op: str, name: str, outcome: dict[str, Any]) -> None:
         """A call that was answered at once."""

@@ -11,14 +11,14 @@ copy was put back for, ``offset`` is added to those of all that is sent from the
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from kernel.model.call_states import CallState
+from kernel.model.machines.call_states import CallState
 from kernel.model.rows import as_list, as_number, as_rows, as_text, made, row
 from kernel.slice import Handler, Keeper, Slice, Told
 from kernel.slices.calls import Calls, call_id
-from kernel.slices.mailboxes import Mail, Mailboxes, mail_of, of_one_kind
+from kernel.slices.mailboxes import Mail, Mailboxes, mail_of, of_one_kind, without_topic
 from kernel.slices.turns import Turn, Turns
 
 MAX_QUESTIONS = 10_000
@@ -27,14 +27,16 @@ MAX_QUESTIONS = 10_000
 class InTransit(Slice):
     """``held_bytes``: what the messages in each outbox hold; ``question_bytes``: questions that have left theirs.
 
-    Format 1 knew no numbers beside the seq, format 2 one kind of messages.
+    Format 1 knew no numbers beside the seq, format 2 one kind of messages, format 3
+    no topics.
     """
 
     NAME = "crossings"  # as it is called on disk
-    FORMAT = 3
+    FORMAT = 4
     MIGRATIONS = {  # noqa: RUF012
         1: lambda rows: [*as_list(rows), [], []],
-        2: lambda rows: _of_one_kind(*as_list(rows)),
+        2: lambda rows: _each(of_one_kind, *as_list(rows)),
+        3: lambda rows: _each(without_topic, *as_list(rows)),
     }
 
     def __init__(self, mail: Mailboxes, turns: Turns, calls: Calls) -> None:
@@ -147,6 +149,10 @@ class InTransit(Slice):
         if ident is not None:
             self._answered(ident)
 
+    def asked_at(self, turn: str, ordinal: str) -> Mail | None:
+        """The question to another node that the ask at ``ordinal`` waits for."""
+        return self.questions.get(self._question_of.get(call_id(turn, ordinal), ""))
+
     def _decided(self, key: tuple[str, int], decision: tuple[str, str] | None) -> None:
         origin, number = key
         if decision is None:
@@ -186,6 +192,7 @@ class InTransit(Slice):
             self.offset[as_text(peer)] = as_number(offset)
 
 
-def _of_one_kind(outbox: Any, questions: Any, *rest: Any) -> Any:
-    asked = [[ident, None if mail is None else of_one_kind(mail)] for ident, mail in as_rows(questions)]
-    return [[of_one_kind(mail) for mail in as_rows(outbox)], asked, *rest]
+def _each(change: Callable[[list[Any]], list[Any]], outbox: Any, questions: Any, *rest: Any) -> Any:
+    """The rows with each message in them changed."""
+    asked = [[ident, None if mail is None else change(mail)] for ident, mail in as_rows(questions)]
+    return [[change(mail) for mail in as_rows(outbox)], asked, *rest]

@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kernel.model.machine import event_of
+from kernel.model.machines.machine import event_of
+from kernel.model.machines.turn_states import TURN_EVENTS, TurnEvent
 from kernel.model.rows import as_rows, made, row
-from kernel.model.turn_states import TURN_EVENTS, TurnEvent
 from kernel.slice import Handler, Table, Told
+from kernel.slices.mail.topic_names import is_telemetry
 
-MESSAGE, DOWN = "message", "down"
-"""Kinds of messages: what somebody has sent, and the end of what a monitor watched."""
+MESSAGE, DOWN, EXIT, PUBLICATION, BUDGET = "message", "down", "exit", "publication", "budget"
+KINDS_OF_MESSAGES = (MESSAGE, DOWN, EXIT, PUBLICATION, BUDGET)
+"""What somebody has sent to its receiver, the end of what a monitor watched, that of the other one of a link, what was
+published to a topic, and that a budget is nearly used up."""
 
 BESIDE_TEXTS_BYTES = 1024
 """What the node holds of any message beside its texts: numbers, ids, its places in the tables. Measured."""
@@ -25,7 +28,7 @@ class Mail:
 
     One to another node has its origin as ``peer``; ``answers`` (and ``status``) when it is the answer to a message of
     that node. ``waiting``: processes of other nodes that wait for its answer, the asker last. ``kind``: what it
-    is to its receiver.
+    is to its receiver. ``topic``: what it was published to.
     """
 
     id: str
@@ -46,6 +49,12 @@ class Mail:
     answer_by_us: int = 0
     waiting: tuple[str, ...] = ()
     kind: str = MESSAGE
+    topic: str = ""
+
+    @property
+    def payer(self) -> str:
+        """Whose budget pays for what is done about it; empty where the node tells it by itself."""
+        return "" if self.kind == BUDGET else self.sender
 
     @property
     def size_bytes(self) -> int:
@@ -86,6 +95,11 @@ def size_of(mail: HasTexts) -> int:
     return BESIDE_TEXTS_BYTES + sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
 
 
+def sent_by(mail: Mail) -> str:
+    """Who has sent it himself; empty for what the node says, in whoever's name."""
+    return mail.sender if mail.kind in (MESSAGE, PUBLICATION) else ""
+
+
 def origin_of(sender: str) -> str:
     """The node that a message of ``sender`` came from; empty for this one."""
     return sender.rpartition("@")[2] if "@" in sender else ""
@@ -112,14 +126,20 @@ def mail_of(told: Told) -> Mail:
         answers=body.get("answers", ""),
         status=body.get("status", ""),
         answer_by_us=body.get("answer_by_us", 0),
-        waiting=tuple(body.get("waiting", ())),
+        waiting=tuple(body["waiting"]),
         kind=body.get("kind", MESSAGE),
+        topic=body.get("topic", ""),
     )
 
 
 def of_one_kind(mail: list[Any]) -> list[Any]:
     """The row of a message from before there were kinds."""
     return [*mail, MESSAGE]
+
+
+def without_topic(mail: list[Any]) -> list[Any]:
+    """The row of a message from before there were topics."""
+    return [*mail, ""]
 
 
 def turn_id(message_id: str) -> str:
@@ -137,25 +157,31 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
 
     ``waits_for``: by who asked, of whom he has unanswered questions, and how many. ``box_bytes``: what the messages of
     each mailbox hold; ``origin_bytes``: by the node that they came from, what those in all mailboxes do.
+    ``telemetry``: of each mailbox the publications to telemetry topics, oldest first.
 
-    Format 1 knew one kind of messages.
+    Format 1 knew one kind of messages, format 2 no topics.
     """
 
     NAME = "mail"
-    FORMAT = 2
-    MIGRATIONS = {1: lambda rows: [of_one_kind(each) for each in as_rows(rows)]}  # noqa: RUF012
+    FORMAT = 3
+    MIGRATIONS = {  # noqa: RUF012
+        1: lambda rows: [of_one_kind(each) for each in as_rows(rows)],
+        2: lambda rows: [without_topic(each) for each in as_rows(rows)],
+    }
 
     def __init__(self) -> None:
         super().__init__()
         self.waits_for: dict[str, Counter[str]] = {}
         self.box_bytes: Counter[str] = Counter()
         self.origin_bytes: Counter[str] = Counter()
+        self.telemetry: dict[str, dict[str, None]] = {}
         self._box_of: dict[str, str] = {}
 
     def hears(self) -> Mapping[str, Handler]:
         return {
             "message.accepted": lambda told: self._hold(mail_of(told)),
             "message.dead": lambda told: self._take(told.body["id"]),
+            "message.cancelled": lambda told: self._take(told.body["id"]),
             "turn.ended": self._turn_ended,
         }
 
@@ -163,6 +189,8 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
         self._kept.setdefault(mail.to, OrderedDict())[mail.id] = mail
         self._box_of[mail.id] = mail.to
         self._count(mail, mail.size_bytes)
+        if is_telemetry(mail.topic):
+            self.telemetry.setdefault(mail.to, {})[mail.id] = None
         if mail.reply_to:
             self.waits_for.setdefault(mail.sender, Counter())[mail.to] += 1
 
@@ -173,6 +201,8 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
             self._count(mail, -mail.size_bytes)
             if not self._kept[address]:
                 del self._kept[address]
+            if is_telemetry(mail.topic):
+                self._gives_way_no_more(mail)
             if mail.reply_to:
                 self._waits_no_more(mail)
 
@@ -181,6 +211,11 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
             held[key] += size_bytes
             if not held[key]:
                 del held[key]
+
+    def _gives_way_no_more(self, mail: Mail) -> None:
+        del self.telemetry[mail.to][mail.id]
+        if not self.telemetry[mail.to]:
+            del self.telemetry[mail.to]
 
     def _waits_no_more(self, question: Mail) -> None:
         asked = self.waits_for[question.sender]

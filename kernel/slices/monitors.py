@@ -1,10 +1,14 @@
-"""Monitors that processes have set, and whose DOWN is not in the watcher's mailbox yet.
+"""Monitors and links that processes have set, and whose end is not told, or carried out, yet.
 
 Theory of operation. A monitor belongs to the watcher's *address*, as its mailbox does, and follows one incarnation of
 the watched. ``process.exited`` makes those of that PID **due**; ``monitor.down``, which is written in one unit with the
 message that tells the watcher, takes a monitor away. So each is told exactly once, whenever the node dies: what is due
 and not told is told by the next boot, what is told is here no more. A monitor ends untold when its watcher takes it
 back, when the watcher's slot is down or gone, it or one above it, or when a person has the call that set it forgotten.
+
+A **link** is a monitor whose end is carried out: the watcher ends too, unless it traps exits. Where the other is bound
+as well, that is the same row: ``watcher_pid`` is the incarnation whose end makes it due too, **turned** then, since it
+is for the other. So whichever ends first, a link has one end. Whoever links back joins the row that is there.
 """
 
 from __future__ import annotations
@@ -13,9 +17,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kernel.model.machine import event_of
+from kernel.model.machines.machine import event_of
+from kernel.model.machines.turn_states import TURN_EVENTS, TurnEvent
 from kernel.model.rows import as_rows, made, row
-from kernel.model.turn_states import TURN_EVENTS, TurnEvent
 from kernel.slice import Handler, Table, Told
 from kernel.slices.calls import forgotten
 from kernel.slices.tree.slots import DOWN, Slots
@@ -29,7 +33,7 @@ class Monitor:
     """``target`` as it was asked for; ``address`` and ``pid`` of what it named here (empty and 0 for nothing), or
     ``peer``, the origin of the node where it is. ``sender``, ``session``, ``trace`` and ``rights`` are those of the
     turn that set it: for whom, and with which tools, the DOWN is handled. ``reason``: how the watched ended, once that
-    is recorded.
+    is recorded; or the watcher, when a link is ``turned``.
     """
 
     ref: str
@@ -45,19 +49,31 @@ class Monitor:
     trace: bytes
     rights: frozenset[str] | None
     reason: str = ""
+    link: bool = False
+    watcher_pid: int = 0
+    turned: bool = False
+
+    def bound(self) -> str:
+        """The address that its end is for."""
+        return self.address if self.turned else self.watcher
 
 
 class Monitors(Table[str, Monitor]):
     """By reference, in the order in which they were set. ``due``: those whose watched has ended, oldest end first."""
 
     NAME = "monitors"
-    MIGRATIONS = {0: lambda rows: []}  # noqa: RUF012
+    FORMAT = 2
+    MIGRATIONS = {  # noqa: RUF012
+        0: lambda rows: [],
+        1: lambda rows: [[*each, False, 0, False] for each in as_rows(rows)],
+    }
 
     def __init__(self, slots: Slots, turns: Turns) -> None:
         super().__init__()
         self._tree, self._turns = slots, turns
         self._of_watcher: dict[str, dict[str, None]] = {}
         self._of_pid: dict[int, dict[str, None]] = {}
+        self._joined: dict[str, dict[str, None]] = {}  # links by the address that is bound too
         self.due: dict[str, None] = {}
 
     def hears(self) -> Mapping[str, Handler]:
@@ -75,14 +91,31 @@ class Monitors(Table[str, Monitor]):
         return list(self._of_watcher.get(watcher, ()))
 
     def count_of(self, watcher: str) -> int:
-        """How many these are."""
-        return len(self._of_watcher.get(watcher, ()))
+        """How many these are, with the links that others have set and bind it too."""
+        return len(self._of_watcher.get(watcher, ())) + len(self._joined.get(watcher, ()))
+
+    def link_of(self, watcher: str, watcher_pid: int, address: str, pid: int, peer: str) -> Monitor | None:
+        """The link that there is between these already, whichever of them set it."""
+        for ref in self._of_watcher.get(watcher, ()):
+            one = self._kept[ref]
+            if one.link and not one.reason and (one.address, one.pid, one.peer) == (address, pid, peer):
+                return one
+        for ref in self._of_watcher.get(address, ()) if pid else ():
+            one = self._kept[ref]
+            if one.link and not one.reason and one.pid == watcher_pid:
+                return one
+        return None
 
     def _set(self, told: Told) -> None:
         body = told.body
         turn: Turn | None = self._turns.get(body["turn"])
-        if body["ref"] and turn is not None and self._tree.down(turn.address) is None:
+        if not body["ref"] or turn is None or self._tree.down(turn.address) is not None:
+            return
+        there = self._kept.get(body["ref"])
+        if there is None:
             self._hold(monitor_of(body, told.seq, told.trace, turn))
+        elif there.link and not there.reason and there.watcher != turn.address and body.get("watcher_pid"):
+            self._hold(replace(there, watcher_pid=body["watcher_pid"]))
 
     def _hold(self, monitor: Monitor) -> None:
         self._take(monitor.ref)
@@ -90,8 +123,11 @@ class Monitors(Table[str, Monitor]):
         self._of_watcher.setdefault(monitor.watcher, {})[monitor.ref] = None
         if monitor.reason:
             self.due[monitor.ref] = None
-        elif monitor.pid:
-            self._of_pid.setdefault(monitor.pid, {})[monitor.ref] = None
+        else:
+            for pid in filter(None, (monitor.pid, monitor.watcher_pid)):
+                self._of_pid.setdefault(pid, {})[monitor.ref] = None
+        if monitor.watcher_pid:
+            self._joined.setdefault(monitor.address, {})[monitor.ref] = None
 
     def _take(self, ref: str) -> None:
         monitor = self._kept.pop(ref, None)
@@ -99,6 +135,8 @@ class Monitors(Table[str, Monitor]):
             self.due.pop(ref, None)
             _leave(self._of_watcher, monitor.watcher, ref)
             _leave(self._of_pid, monitor.pid, ref)
+            _leave(self._of_pid, monitor.watcher_pid, ref)
+            _leave(self._joined, monitor.address, ref)
 
     def _removed(self, told: Told) -> None:
         """A process has taken back what it calls its own: whether it is so its entry says."""
@@ -106,24 +144,34 @@ class Monitors(Table[str, Monitor]):
             self._take(told.body["ref"])
 
     def _exited(self, told: Told) -> None:
-        for ref in self._of_pid.pop(told.body["pid"], ()):
-            self._kept[ref] = replace(self._kept[ref], reason=told.body["reason"])
+        pid = told.body["pid"]
+        for ref in self._of_pid.pop(pid, ()):
+            monitor = self._kept[ref]
+            turned = monitor.pid != pid
+            _leave(self._of_pid, monitor.pid if turned else monitor.watcher_pid, ref)
+            self._kept[ref] = replace(monitor, reason=told.body["reason"], turned=turned)
             self.due[ref] = None
 
     def _slot(self, told: Told) -> None:
-        """Who watches no more: what is down until somebody starts it, and all below it."""
+        """Who watches no more: what is down until somebody starts it, and all below it. A link that binds another to
+        the end of one that is still to come stays until then.
+        """
         if self._of_watcher and told.body["state"] in GOES:
             for address in self._tree.tree(told.body["address"]):
                 for ref in self.of(address):
-                    self._take(ref)
+                    if not self._kept[ref].watcher_pid or told.body["state"] == "removed":
+                        self._take(ref)
 
     def _decided(self, told: Told) -> None:
         """What a turn asked is forgotten: its next delivery sets what it wants anew, and knows none of these."""
         ident, event = told.body["turn"], event_of(TURN_EVENTS, "turn.decided", told.body)
         if event is TurnEvent.ACCEPT and self._turns.after(ident, event):
-            for call in forgotten(self._turns[ident], told.body["ordinal"]):
-                if call.op == "monitor" and call.outcome is not None:
-                    self._take(call.outcome["ref"])
+            turn = self._turns[ident]
+            for call in forgotten(turn, told.body["ordinal"]):
+                if call.op in ("monitor", "link") and call.outcome is not None:
+                    monitor = self._kept.get(call.outcome["ref"])
+                    if monitor is not None and monitor.watcher == turn.address:
+                        self._take(monitor.ref)
 
     def rows(self) -> Any:
         """Those that are due last, in the order of their ends."""
@@ -150,6 +198,8 @@ def monitor_of(body: dict[str, Any], seq: int, trace: bytes, turn: Turn) -> Moni
         session=turn.mail.session,
         trace=trace,
         rights=frozenset(body["rights"]),
+        link=body.get("link", False),
+        watcher_pid=body.get("watcher_pid", 0),
     )
 
 

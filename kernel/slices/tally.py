@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kernel.model.machine import event_of
+from kernel.model.machines.machine import event_of
+from kernel.model.machines.turn_states import TURN_EVENTS, TurnEvent
 from kernel.model.rows import as_list, as_number
-from kernel.model.turn_states import TURN_EVENTS, TurnEvent
 from kernel.slice import Handler, Slice, Told
 from kernel.slices.dead_letters import DeadLetters
 from kernel.slices.in_transit import InTransit
 from kernel.slices.mailboxes import Mailboxes, message_id
+
+BY_BOUND = "bound"
 
 
 class Tally(Slice):
@@ -20,10 +22,15 @@ class Tally(Slice):
     A message to another node counts here too: accepted when it is sent, acknowledged when that node has taken it (and
     counts it as accepted in its own tally). So a message that crosses counts once on each side.
 
+    ``archived``: of the dropped, those that had to make room; their texts are in the ledger. Format 1 did not tell
+    these from the others.
+
     It hears an entry before those do that keep the message: it counts what is there.
     """
 
     NAME = "tally"
+    FORMAT = 2
+    MIGRATIONS = {1: lambda rows: [*as_list(rows), 0]}  # noqa: RUF012
 
     def __init__(self, mail: Mailboxes, in_transit: InTransit, dead: DeadLetters) -> None:
         self._mail, self._in_transit, self._letters = mail, in_transit, dead
@@ -31,6 +38,7 @@ class Tally(Slice):
         self.acknowledged = 0
         self.dead = 0
         self.dropped = 0
+        self.archived = 0
 
     def __repr__(self) -> str:
         counts = f"accepted={self.accepted}, acknowledged={self.acknowledged}, dead={self.dead}"
@@ -43,6 +51,7 @@ class Tally(Slice):
             "message.acknowledged": self._acknowledged,
             "message.dead": self._dead,
             "message.dropped": self._dropped,
+            "message.cancelled": self._cancelled,
             "turn.ended": self._turn_ended,
         }
 
@@ -64,6 +73,10 @@ class Tally(Slice):
         if told.body["id"] in self._letters:
             self.dead -= 1
             self.dropped += 1
+            self.archived += told.body.get("by") == BY_BOUND
+
+    def _cancelled(self, told: Told) -> None:
+        self.dropped += self._mail.find(told.body["id"]) is not None
 
     @property
     def in_flight(self) -> int:
@@ -71,7 +84,8 @@ class Tally(Slice):
         return self._mail.messages + len(self._in_transit)
 
     def rows(self) -> Any:
-        return [self.accepted, self.acknowledged, self.dead, self.dropped]
+        return [self.accepted, self.acknowledged, self.dead, self.dropped, self.archived]
 
     def restore(self, rows: Any) -> None:
-        self.accepted, self.acknowledged, self.dead, self.dropped = map(as_number, as_list(rows))
+        counts = map(as_number, as_list(rows))
+        self.accepted, self.acknowledged, self.dead, self.dropped, self.archived = counts

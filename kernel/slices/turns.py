@@ -1,8 +1,8 @@
 """Open turns, and what is recorded of the calls of each.
 
 A turn is open from its first delivery to ``turn.ended``, over any number of incarnations. What may happen to it, and in
-which order, is :data:`kernel.model.turn_states.TURN_TABLE`; what that does not have changes nothing. The calls are
-written by :mod:`kernel.slices.calls`.
+which order, is :data:`kernel.model.machines.turn_states.TURN_TABLE`; what that does not have changes nothing. The
+calls are written by :mod:`kernel.slices.calls`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import astuple, dataclass, field
 from typing import Any
 
 from kernel.abi import EndInTurn, OnDoubt
-from kernel.model.call_states import CALL_TABLE, CallEvent, CallState
-from kernel.model.machine import event_of, names
+from kernel.model.machines.call_states import CALL_TABLE, CallEvent, CallState
+from kernel.model.machines.machine import event_of, names
+from kernel.model.machines.turn_states import TURN_EVENTS, TURN_TABLE, TurnEvent, TurnState
 from kernel.model.rows import as_rows, as_text, made, row
-from kernel.model.turn_states import TURN_EVENTS, TURN_TABLE, TurnEvent, TurnState
 from kernel.slice import Handler, Table, Told
 from kernel.slices.mailboxes import Mail, Mailboxes, turn_id
 from kernel.values import canonical
@@ -198,7 +198,7 @@ class Turns(Table[str, Turn]):
             turn.last_answer_seq = told.seq
 
     def _exited(self, told: Told) -> None:
-        reason = told.body["reason"].split(":", 1)[0]
+        reason = told.body["reason"].partition(":")[0]
         if reason not in ENDS:
             return
         event = event_of(TURN_EVENTS, "process.exited", {"reason": reason})

@@ -1,8 +1,9 @@
 """Whether the node's state says what the entries say that it was made by. Pure.
 
 State is a function of the journal, and a snapshot stands for a journal that is gone. What made it is still in the
-published ledger: each slot names the ``process.spawned``, each message its ``message.accepted`` and each document its
-``memory.written``. A snapshot is signed, so a difference is a fault of ours, or a person has accepted it.
+published ledger: each slot names the ``process.spawned``, and the ``process.changed`` that said its spec last, each
+message its ``message.accepted`` and each document its ``memory.written``. A snapshot is signed, so a difference is a
+fault of ours, or a person has accepted it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ MOST_NAMED = 10_000
 Look = Callable[[int], "tuple[str, dict[str, Any] | None] | None"]
 """Of an entry by its seq: its kind, and its body (None: erased). None when it cannot be looked up now."""
 Check = tuple[int, tuple[str, ...], Callable[[dict[str, Any]], str]]
-_SPAWNED, _WRITTEN, _SAID = ("process.spawned",), ("memory.written",), ("message.accepted", "message.sent")
+_SPAWNED, _CHANGED, _WRITTEN = ("process.spawned",), ("process.changed",), ("memory.written",)
+_SAID = ("message.accepted", "message.sent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,8 @@ def _checks(state: State) -> Iterator[Check]:
     """By which entry each part of the state was made, and how the two are compared."""
     for slot in state.slots.values():
         yield slot.spawned_seq, _SPAWNED, partial(_slot, slot)
+        if slot.changed_seq >= 0:
+            yield slot.changed_seq, _CHANGED, partial(_spec, slot)
     for fact in state.documents.facts():
         said = {"id": fact.id, "owner": fact.owner, "scope": fact.scope, "bytes": fact.bytes}
         yield fact.seq, _WRITTEN, partial(_fields, f"document {fact.id}", said)
@@ -96,14 +100,21 @@ def _slot(slot: Slot, body: dict[str, Any]) -> str:
         "made_by": body.get("made_by", OPERATOR),
         **_rights(spec),
     }
-    return _fields(f"process {slot.address}", mine, theirs) or (
-        "" if spec == slot.spec else f"process {slot.address} has another spec than it was spawned with"
-    )
+    if fault := _fields(f"process {slot.address}", mine, theirs):
+        return fault
+    if slot.changed_seq >= 0 or spec == slot.spec:
+        return ""
+    return f"process {slot.address} has another spec than it was spawned with"
+
+
+def _spec(slot: Slot, body: dict[str, Any]) -> str:
+    same = body.get("address") == slot.address and body.get("spec") == slot.spec.to_json()
+    return "" if same else f"process {slot.address} has another spec than it was changed to"
 
 
 def _rights(spec: ProcessSpec) -> dict[str, Any]:
     """What a spec lets a process do: all that is named when it differs."""
-    return {"tools": spec.tools, "workspace": spec.workspace}
+    return {"tools": spec.tools, "workspace": spec.workspace, "capabilities": spec.capabilities}
 
 
 def _mail(mail: Mail, body: dict[str, Any]) -> str:

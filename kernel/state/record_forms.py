@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from reprlib import repr as brief
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import msgpack
 
@@ -22,11 +22,13 @@ from chain.errors import EntryError
 from chain.vectors.document import TABLE as DOCUMENT
 from chain.vectors.document import DocumentError, decode_document
 from kernel.errors import Invalid
-from kernel.model.call_states import CALL_EVENTS
-from kernel.model.machine import Events, names
+from kernel.model.machines.call_states import CALL_EVENTS
+from kernel.model.machines.machine import Events, names
+from kernel.model.machines.turn_states import TURN_EVENTS
 from kernel.model.spec import ProcessSpec
-from kernel.model.turn_states import TURN_EVENTS
-from kernel.slices.mailboxes import DOWN, MESSAGE
+from kernel.operations.rights.budgets import Resource
+from kernel.slices.mail.subscriptions import OVERFLOWS
+from kernel.slices.mailboxes import KINDS_OF_MESSAGES
 from kernel.values import canonical, check_depth
 
 ERASING = "erasing"
@@ -92,22 +94,31 @@ def _reads(fields: str = "", *, lack: str = "", **rules: Rule) -> Reads:
 
 
 _MAIL = "id sender to text session reply_to wants_reply deadline_us rights waiting"
+_RESOURCES = get_args(Resource)
 
 FORMS: Mapping[str, Reads] = {
     "node.booted": _reads(),
     "state.accepted": _reads("contradicted", contradicted=_numbers),
     "process.spawned": _reads("address parent spec", lack="made_by", spec=_spec),
+    "process.changed": _reads("address spec", spec=_spec),
     "process.started": _reads("address pid", pid=_number),
     "process.exited": _reads("address pid reason detail", lack="turn", pid=_number),
+    "process.felled": _reads("address times isolated", times=_number),
     "process.slot": _reads("address state why"),
-    "message.accepted": _reads(_MAIL, lack="kind", kind=(MESSAGE, DOWN).__contains__),
+    "process.suspended": _reads("address by"),
+    "process.resumed": _reads("address"),
+    "message.accepted": _reads(_MAIL, lack="kind topic", kind=KINDS_OF_MESSAGES.__contains__),
     "message.sent": _reads(f"{_MAIL} peer answers status answer_by_us"),
     "message.acknowledged": _reads("id"),
-    "message.replied": _reads("id"),
+    "message.keyed": _reads("id to key request"),
+    "message.replied": _reads("id", lack="status"),
     "message.unanswered": _reads("id"),
-    "message.dead": _reads("id why"),
-    "message.replayed": _reads("id"),
-    "message.dropped": _reads("id"),
+    "message.dead": _reads("id why", lack="reason"),
+    "message.replayed": _reads("id", lack="as"),
+    "message.dropped": _reads("id", lack="by"),
+    "topic.subscribed": _reads("address pattern overflow", overflow=OVERFLOWS.__contains__),
+    "topic.unsubscribed": _reads("address pattern"),
+    "message.cancelled": _reads("id"),
     "turn.started": _reads(
         "turn message address attempt", lack="config result_bytes ends", result_bytes=_number, ends=_number
     ),
@@ -116,9 +127,19 @@ FORMS: Mapping[str, Reads] = {
     "turn.decided": _reads("turn ordinal decision", decision=_known(TURN_EVENTS, "turn.decided")),
     "model.asked": _reads("turn ordinal call_hash", lack="provider model tools asked"),
     "model.answered": _reads("turn ordinal status answer input_tokens output_tokens"),
+    "budget.reserved": _reads("turn ordinal accounts tokens input last", tokens=_number, input=_number),
+    "budget.granted": _reads("address resource amount", resource=_RESOURCES.__contains__, amount=_number),
+    "budget.warned": _reads("address resource percent", resource=_RESOURCES.__contains__, percent=_number),
+    "tool.verdict": _reads("turn decision"),
     "sys.value": _reads("turn ordinal call_hash op value"),
-    "monitor.set": _reads("turn ordinal call_hash ref target address pid peer rights why", pid=_number),
-    "monitor.removed": _reads("turn ordinal call_hash ref found"),
+    "monitor.set": _reads(
+        "turn ordinal call_hash ref target address pid peer rights why",
+        lack="link watcher_pid",
+        pid=_number,
+        watcher_pid=_number,
+    ),
+    "monitor.removed": _reads("turn ordinal call_hash ref found", lack="link"),
+    "monitor.traps": _reads("turn ordinal call_hash on before rights"),
     "monitor.down": _reads("ref"),
     "tool.proposed": _reads("turn ordinal call_hash tool arguments"),
     "tool.intent": _reads(

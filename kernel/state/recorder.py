@@ -88,15 +88,24 @@ class Recorder:
                 self.state.apply_read(change)
             elif isinstance(record, Draft):
                 entry = next(written).entry
-                self.state.apply_checked(entry.kind, record.body, entry.seq, entry.time_us, entry.trace)
+                self.state.apply_checked(
+                    entry.kind, record.body, entry.seq, entry.time_us, entry.trace, entry.pid
+                )
         return ticket
+
+    def check_writable(self) -> None:
+        """For who does something before its records are committed. Raises LedgerUnavailable where that would now."""
+        if self._backlog:
+            raise self._behind_others()
+        if (why := self.ledger.refusal) is not None:
+            raise LedgerUnavailable(why)
 
     async def rotate(self, new: Keys, body: Mapping[str, Any]) -> Ticket:
         """As :meth:`Ledger.rotate`: have ``new`` sign from an entry with ``body`` on."""
         ticket = await self.ledger.rotate(new, body)
         for written in ticket.entries:
             entry = written.entry
-            self.state.apply_entry(entry.kind, dict(body), entry.seq, entry.time_us, entry.trace)
+            self.state.apply_entry(entry.kind, dict(body), entry.seq, entry.time_us, entry.trace, entry.pid)
         return ticket
 
     def must(self, unit: Unit | Sequence[Draft | StateChange]) -> None:
@@ -274,6 +283,6 @@ def replay_into(state: State, record: Record) -> None:
     if isinstance(record, EntryRecord):
         entry = record.entry
         body = None if record.erased else record.body
-        state.apply_entry(entry.kind, body, entry.seq, entry.time_us, entry.trace)
+        state.apply_entry(entry.kind, body, entry.seq, entry.time_us, entry.trace, entry.pid)
     elif isinstance(record, StateRecord):
         state.apply_change(record.table, record.key, record.value)

@@ -17,47 +17,64 @@ from typing import Any
 
 from kernel.bounds import MOST_SESSIONS, MOST_SESSIONS_BYTES
 from kernel.slice import Handler, Slice, Told
+from kernel.slices.accounts import Accounts
 from kernel.slices.boots import Boots
 from kernel.slices.calls import Calls, OpenIntent, OpenIntents
 from kernel.slices.dead_letters import DeadLetters
 from kernel.slices.documents import Documents
 from kernel.slices.in_transit import InTransit
+from kernel.slices.mail.keyed import KeyedMessages
+from kernel.slices.mail.subscriptions import Subscriptions
 from kernel.slices.mailboxes import Mail, Mailboxes
 from kernel.slices.monitors import Monitors
 from kernel.slices.sessions import Sessions
 from kernel.slices.tally import Tally
 from kernel.slices.traces import Traces
+from kernel.slices.traps import Traps
 from kernel.slices.tree.pids import PidTable
 from kernel.slices.tree.slots import Slots
 from kernel.slices.turns import Turn, Turns
 from kernel.state.record_forms import Change, check_entry, read_change
 
 HEARS: Mapping[str, tuple[str, ...]] = {
-    "node.booted": ("boots",),
+    "node.booted": ("boots", "accounts"),
     "state.accepted": ("boots",),
-    "process.spawned": ("slots", "traces"),
+    "process.spawned": ("slots", "traces", "accounts"),
+    "process.changed": ("slots",),
     "process.started": ("pids", "slots"),
-    "process.exited": ("monitors", "slots", "turns"),
-    "process.slot": ("monitors", "sessions", "slots"),
-    "message.accepted": ("mail", "traces", "tally"),
-    "message.sent": ("crossings", "traces", "tally"),
+    "process.exited": ("monitors", "slots", "turns", "accounts"),
+    "process.felled": ("slots",),
+    "process.slot": ("monitors", "traps", "sessions", "subscriptions", "slots", "accounts"),
+    "message.accepted": ("mail", "traces", "tally", "accounts"),
+    "message.sent": ("crossings", "traces", "tally", "accounts"),
+    "process.suspended": ("slots",),
+    "process.resumed": ("slots",),
     "message.acknowledged": ("tally", "crossings"),
-    "message.replied": ("crossings",),
-    "message.unanswered": ("crossings",),
-    "message.dead": ("tally", "dead", "calls", "turns", "crossings", "mail"),
+    "message.keyed": ("keyed",),
+    "message.replied": ("crossings", "keyed"),
+    "message.unanswered": ("crossings", "keyed"),
+    "message.dead": ("accounts", "tally", "dead", "calls", "turns", "crossings", "mail", "keyed"),
     "message.replayed": ("dead",),
     "message.dropped": ("tally", "dead"),
-    "turn.started": ("turns", "calls"),
-    "turn.ended": ("tally", "crossings", "calls", "turns", "mail"),
+    "topic.subscribed": ("subscriptions",),
+    "topic.unsubscribed": ("subscriptions",),
+    "message.cancelled": ("tally", "mail", "keyed"),
+    "turn.started": ("turns", "calls", "accounts"),
+    "turn.ended": ("accounts", "tally", "crossings", "calls", "turns", "mail", "keyed"),
     "turn.diverged": ("turns",),
-    "turn.decided": ("monitors", "calls", "turns"),
+    "turn.decided": ("monitors", "traps", "calls", "turns"),
     "model.asked": ("calls",),
-    "model.answered": ("turns", "calls"),
+    "model.answered": ("turns", "calls", "accounts"),
+    "budget.reserved": ("accounts",),
+    "budget.granted": ("accounts",),
+    "budget.warned": ("accounts",),
     "sys.value": ("calls",),
     "monitor.set": ("calls", "monitors"),
     "monitor.removed": ("calls", "monitors"),
+    "monitor.traps": ("calls", "traps"),
     "monitor.down": ("monitors",),
     "tool.proposed": ("calls",),
+    "tool.verdict": ("accounts",),
     "tool.intent": ("calls",),
     "tool.outcome": ("crossings", "calls"),
     "tool.probed": ("calls",),
@@ -86,9 +103,13 @@ class State:
         self.traces = Traces()
         self.documents = Documents()
         self.mail = Mailboxes()
+        self.keyed = KeyedMessages()
+        self.subscriptions = Subscriptions(self.slots)
         self.turns = Turns(self.mail)
         self.calls = Calls(self.turns)
         self.monitors = Monitors(self.slots, self.turns)
+        self.traps = Traps(self.slots, self.turns)
+        self.accounts = Accounts(self.turns)
         self.in_transit = InTransit(self.mail, self.turns, self.calls)
         self.dead = DeadLetters(self.mail, self.in_transit)
         self.tally = Tally(self.mail, self.in_transit, self.dead)
@@ -106,7 +127,7 @@ class State:
     # -- the two doors -------------------------------------------------------------------------------------------
 
     def apply_entry(
-        self, kind: str, body: dict[str, Any] | None, seq: int, time_us: int, trace: bytes
+        self, kind: str, body: dict[str, Any] | None, seq: int, time_us: int, trace: bytes, pid: int = 0
     ) -> None:
         """Apply one ledger entry. ``body`` None: erased; such an entry is of the past and changes nothing.
 
@@ -114,13 +135,15 @@ class State:
         """
         if body is not None:
             check_entry(kind, body)
-            self.apply_checked(kind, body, seq, time_us, trace)
+            self.apply_checked(kind, body, seq, time_us, trace, pid)
 
-    def apply_checked(self, kind: str, body: dict[str, Any], seq: int, time_us: int, trace: bytes) -> None:
+    def apply_checked(
+        self, kind: str, body: dict[str, Any], seq: int, time_us: int, trace: bytes, pid: int = 0
+    ) -> None:
         """Apply an entry that :func:`kernel.state.record_forms.check_entry` has found good."""
         handlers = self._handlers.get(kind)
         if handlers is not None:
-            told = Told(body, seq, time_us, trace)
+            told = Told(body, seq, time_us, trace, pid)
             for handler in handlers:
                 handler(told)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kernel.model.states import SHUTDOWN, SlotState
-from kernel.supervision.specs import ChildSpec
+from kernel.supervision.specs import ChildSpec, Flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,25 @@ class RestartDue:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
+    """``why`` in words, and ``cause``: seq of the entry of who asked, -1 for nobody who has one."""
+
     id: str
+    why: str = ""
+    cause: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
     id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """End the child, and start it again: asked for, so it is charged to nobody. ``why`` and ``cause`` as of a stop."""
+
+    id: str
+    why: str = ""
+    cause: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +72,30 @@ class Shutdown:
     reason: str = SHUTDOWN
 
 
-Event = Add | Started | StartFailed | Exited | RestartDue | Stop | Start | Remove | Shutdown
+@dataclass(frozen=True, slots=True)
+class ChangeSpec:
+    spec: ChildSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFlags:
+    flags: Flags
+
+
+Event = (
+    Add
+    | Started
+    | StartFailed
+    | Exited
+    | RestartDue
+    | Stop
+    | Start
+    | Restart
+    | Remove
+    | Shutdown
+    | ChangeSpec
+    | ChangeFlags
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +115,7 @@ class StopChild:
     reason: str
     timeout_s: float
     why: str = ""
+    cause: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +123,7 @@ class SlotChanged:
     id: str
     state: SlotState
     why: str
+    cause: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,13 @@
     step(sup, event, now_s: float, jitter: float in [0, 1)) -> (Supervisor, tuple[Effect, ...])
 
     events   asked for (may raise SupervisionError, the state is then as before):
-             Add(spec) Start(id) Stop(id) Remove(id) Shutdown(reason="shutdown")
+             Add(spec) Start(id) Stop(id, why, cause) Restart(id, why, cause) Remove(id)
+             Shutdown(reason="shutdown")
+             ChangeSpec(spec) ChangeFlags(flags)
              reports: Started(id, pid) StartFailed(id, reason, batch=None)
              Exited(id, pid, reason, batch=None) RestartDue(id)
-    effects  StartChild(id) StartChildAfter(id, delay_s) StopChild(id, reason, timeout_s, why)
-             SlotChanged(id, state, why) Dropped(id, why) GiveUp(reason)
+    effects  StartChild(id) StartChildAfter(id, delay_s) StopChild(id, reason, timeout_s, why, cause)
+             SlotChanged(id, state, why, cause) Dropped(id, why) GiveUp(reason)
     views    sup.children  sup.child(id)  sup.counts()  sup.closing  sup.ended
     ChildSpec.check() -> list[str]    Flags.check() -> list[str]
 
@@ -58,7 +60,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never
 
-from kernel.errors import SupervisionError, SupervisionWord
+from kernel.errors import SupervisionError
 from kernel.model.states import (
     SHUTDOWN,
     SLOT_TABLE,
@@ -69,15 +71,19 @@ from kernel.model.states import (
     is_logical,
     is_orderly,
 )
+from kernel.supervision.changes import change_flags, change_spec
 from kernel.supervision.closing import close, close_on, shut_down
 from kernel.supervision.events import (
     Add,
+    ChangeFlags,
+    ChangeSpec,
     Dropped,
     Effect,
     Event,
     Exited,
     GiveUp,
     Remove,
+    Restart,
     RestartDue,
     Shutdown,
     SlotChanged,
@@ -97,6 +103,7 @@ from kernel.supervision.group_restart import (
     queue,
     start_in_order,
 )
+from kernel.supervision.refusals import check_child, is_closing, refuse, refuse_closing, refuse_dynamic
 from kernel.supervision.specs import INFINITY, ChildSpec, Flags
 from kernel.supervision.strategies import (
     STRATEGIES,
@@ -110,6 +117,8 @@ __all__ = [
     "INFINITY",
     "STRATEGIES",
     "Add",
+    "ChangeFlags",
+    "ChangeSpec",
     "Child",
     "ChildSpec",
     "Dropped",
@@ -120,6 +129,7 @@ __all__ = [
     "GiveUp",
     "Phase",
     "Remove",
+    "Restart",
     "RestartDue",
     "Shutdown",
     "SlotChanged",
@@ -142,13 +152,13 @@ def begin(flags: Flags, children: Iterable[tuple[ChildSpec, SlotState]] = ()) ->
 
     A child that does not start now is treated as one that fails to restart.
     """
-    _refuse("bad_flags", "flags", flags.check() + strategy_faults(flags))
-    _refuse("bad_combination", "flags", combination_faults(flags))
+    refuse("bad_flags", "flags", flags.check() + strategy_faults(flags))
+    refuse("bad_combination", "flags", combination_faults(flags))
     in_order, dynamic = STRATEGIES[flags.strategy].in_order, STRATEGIES[flags.strategy].dynamic
     begun: dict[str, Child] = {}
     effects: list[Effect] = []
     for spec, slot in children:
-        _check_child(flags, spec)
+        check_child(flags, spec)
         if spec.id in begun:
             raise SupervisionError("bad_spec", f"child {spec.id!r} is listed twice: give each its own id")
         if spec.restart == "temporary":
@@ -168,7 +178,15 @@ def begin(flags: Flags, children: Iterable[tuple[ChildSpec, SlotState]] = ()) ->
 
 def step(sup: Supervisor, event: Event, now_s: float, jitter: float) -> Result:
     """One event. ``now_s`` is monotonic; ``jitter`` is random in [0, 1)."""
-    return go_on(*_step(sup, event, now_s, jitter))
+    return _dated(*go_on(*_step(sup, event, now_s, jitter)), now_s)
+
+
+def _dated(sup: Supervisor, effects: tuple[Effect, ...], now_s: float) -> Result:
+    """With the time until which those wait whose back-off has just begun."""
+    for effect in effects:
+        if isinstance(effect, StartChildAfter) and (child := sup.table.get(effect.id)) is not None:
+            sup = sup.put(replace(child, failed_s=now_s, due_s=now_s + effect.delay_s))
+    return sup, effects
 
 
 def _step(sup: Supervisor, event: Event, now_s: float, jitter: float) -> Result:
@@ -178,9 +196,15 @@ def _step(sup: Supervisor, event: Event, now_s: float, jitter: float) -> Result:
         case Start():
             return _start(sup, event.id)
         case Stop():
-            return _stop(sup, event.id)
+            return _stop(sup, event)
+        case Restart():
+            return _restart(sup, event)
         case Remove():
             return _remove(sup, event.id)
+        case ChangeSpec():
+            return change_spec(sup, event.spec)
+        case ChangeFlags():
+            return change_flags(sup, event.flags)
         case Shutdown():
             return shut_down(sup, event.reason)
         case Started():
@@ -197,8 +221,8 @@ def _step(sup: Supervisor, event: Event, now_s: float, jitter: float) -> Result:
 
 
 def _add(sup: Supervisor, spec: ChildSpec) -> Result:
-    _refuse_closing(sup)
-    _check_child(sup.flags, spec)
+    refuse_closing(sup)
+    check_child(sup.flags, spec)
     present = sup.table.get(spec.id)
     if present is not None:
         if present.phase is Phase.NONE:
@@ -208,7 +232,7 @@ def _add(sup: Supervisor, spec: ChildSpec) -> Result:
             )
         raise SupervisionError("already_started", f"child {spec.id!r} exists and is {present.phase}")
     child = Child(spec, sup.added, SlotState.RUNNING, Phase.STARTING, fresh=True)
-    return _start_asked(replace(sup, added=sup.added + 1), child, ())
+    return _start_asked(sup, child, ())
 
 
 def _start_asked(sup: Supervisor, child: Child, effects: tuple[Effect, ...]) -> Result:
@@ -219,8 +243,8 @@ def _start_asked(sup: Supervisor, child: Child, effects: tuple[Effect, ...]) -> 
 
 
 def _start(sup: Supervisor, id: str) -> Result:
-    _refuse_closing(sup)
-    _refuse_dynamic(sup)
+    refuse_closing(sup)
+    refuse_dynamic(sup)
     child = sup.child(id)
     if child.slot is SlotState.RESTARTING:
         raise SupervisionError("restarting", f"child {id!r} is being restarted already")
@@ -230,10 +254,10 @@ def _start(sup: Supervisor, id: str) -> Result:
     return _start_asked(sup, replace(child, phase=Phase.STARTING, row=0, charges=()), effects)
 
 
-def _stop(sup: Supervisor, id: str) -> Result:
+def _stop(sup: Supervisor, event: Stop) -> Result:
     if sup.ended:  # whoever begins anew with the slots may have read them already
-        raise _is_closing(sup)
-    child, effects = sup.child(id).move(SlotEvent.STOP, "stop")
+        raise is_closing(sup)
+    child, effects = sup.child(event.id).move(SlotEvent.STOP, "stop", event.cause)
     child = replace(child, fresh=False)
     if child.phase is Phase.QUEUED and child.spec.restart == "temporary":
         return _drop(sup, child, "stop")
@@ -243,13 +267,32 @@ def _stop(sup: Supervisor, id: str) -> Result:
         child = replace(child, phase=Phase.NONE)
     elif child.phase in (Phase.STARTING, Phase.UP) and sup.closing is None:
         child = replace(child, phase=Phase.STOPPING)
-        effects = (*effects, StopChild(id, SHUTDOWN, child.spec.shutdown_s))
+        effects = (*effects, _told_to_stop(child, event))
     return sup.put(child), effects
 
 
+def _told_to_stop(child: Child, event: Stop | Restart) -> StopChild:
+    return StopChild(event.id, SHUTDOWN, child.spec.shutdown_s, event.why, event.cause)
+
+
+def _restart(sup: Supervisor, event: Restart) -> Result:
+    refuse_closing(sup)
+    id = event.id
+    child = sup.child(id)
+    if child.spec.restart == "temporary":
+        raise SupervisionError("bad_combination", f"child {id!r} is temporary: it is gone with its end")
+    if child.phase is not Phase.UP:
+        raise SupervisionError(
+            "restarting", f"child {id!r} is {child.phase}: only one that runs is restarted"
+        )
+    child, effects = child.move(SlotEvent.FAILED, "restart", event.cause)
+    child = replace(child, phase=Phase.STOPPING)
+    return sup.put(child), (*effects, _told_to_stop(child, event))
+
+
 def _remove(sup: Supervisor, id: str) -> Result:
-    _refuse_closing(sup)
-    _refuse_dynamic(sup)
+    refuse_closing(sup)
+    refuse_dynamic(sup)
     child = sup.child(id)
     if child.slot is SlotState.RESTARTING:
         raise SupervisionError("restarting", f"child {id!r} is being restarted: stop it first")
@@ -290,12 +333,14 @@ def _gone(sup: Supervisor, event: StartFailed | Exited, now_s: float, jitter: fl
     if child.spec.restart == "temporary":
         sup, effects = _drop(sup, child, event.reason)
     elif is_dynamic(sup) and (over or not child.is_wanted):
-        child, effects = child.move(SlotEvent.ENDED if over else SlotEvent.STOP, event.reason)
+        child, effects = child.move(SlotEvent.STOP, event.reason)
         sup, effects = _drop(sup, child, event.reason, effects)
     elif never_ran:
         sup, effects = _drop(sup, child, event.reason)
     elif in_restart and child.is_wanted:
         return ended_in_restart(sup, child.rested(sup.flags, now_s))
+    elif phase is Phase.STOPPING and sup.closing is None and child.slot is SlotState.RESTARTING:
+        return sup.put(replace(child, phase=Phase.STARTING, row=0)), (StartChild(child.spec.id),)
     elif told:
         sup, effects = sup.put(child), ()
     elif over:
@@ -314,7 +359,7 @@ def _gone(sup: Supervisor, event: StartFailed | Exited, now_s: float, jitter: fl
 
 def _ends_the_whole(sup: Supervisor, child: Child) -> bool:
     """Whether ``child``, which has ended by itself and for good, was the significant one, or the last of them."""
-    if not child.spec.significant or sup.flags.auto_shutdown == "never":
+    if not child.spec.significant:  # as none is where auto_shutdown is never
         return False
     return sup.flags.auto_shutdown == "any_significant" or not sup.significant
 
@@ -388,32 +433,3 @@ def _drop(sup: Supervisor, child: Child, why: str, effects: tuple[Effect, ...] =
     begun again until then is said to be down first.
     """
     return sup.without(child.spec.id), (*effects, Dropped(child.spec.id, why))
-
-
-def _refuse(word: SupervisionWord, what: str, faults: list[str]) -> None:
-    if faults:
-        raise SupervisionError(word, f"{what}: {'; '.join(faults)}")
-
-
-def _check_child(flags: Flags, spec: ChildSpec) -> None:
-    if faults := spec.check():
-        _refuse("bad_spec", f"child {spec.id!r}", faults)
-    if faults := flags.against(spec):
-        _refuse("bad_combination", f"child {spec.id!r}", faults)
-
-
-def _refuse_dynamic(sup: Supervisor) -> None:
-    if is_dynamic(sup):
-        raise SupervisionError(
-            "simple_one_for_one",
-            "its supervisor makes children of a template: they run or are gone; spawn another one",
-        )
-
-
-def _refuse_closing(sup: Supervisor) -> None:
-    if sup.closing is not None:
-        raise _is_closing(sup)
-
-
-def _is_closing(sup: Supervisor) -> SupervisionError:
-    return SupervisionError("shutdown", f"the supervisor is ending ({sup.closing}): try again later")

@@ -13,6 +13,8 @@ ChildType = Literal["worker", "supervisor"]
 OnExceed = Literal["shutdown", "park"]
 INFINITY = float("inf")
 ON_LOGICAL = get_args(OnLogical)
+RESTARTS = get_args(Restart)
+TYPES = get_args(ChildType)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +38,12 @@ class ChildSpec:
             validate_name(self.id)
         except AddressError as error:
             faults.append(f"id: {error}")
-        if self.restart not in get_args(Restart):
-            faults.append(f"restart is {self.restart!r}, must be one of {', '.join(get_args(Restart))}")
+        if self.restart not in RESTARTS:
+            faults.append(f"restart is {self.restart!r}, must be one of {', '.join(RESTARTS)}")
         if not self.shutdown_s >= 0:
             faults.append(f"shutdown_s is {self.shutdown_s}, must be 0 or more")
-        if self.type not in get_args(ChildType):
-            faults.append(f"type is {self.type!r}, must be one of {', '.join(get_args(ChildType))}")
+        if self.type not in TYPES:
+            faults.append(f"type is {self.type!r}, must be one of {', '.join(TYPES)}")
         if self.on_logical not in ON_LOGICAL:
             faults.append(f"on_logical is {self.on_logical!r}, must be one of {', '.join(ON_LOGICAL)}")
         if self.on_logical == "park" and self.restart == "temporary":

@@ -30,12 +30,14 @@ class Phase(StrEnum):
 _ALIVE = frozenset({Phase.STARTING, Phase.UP, Phase.STOPPING})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Child:
-    """One slot. ``pid`` is that of the incarnation reported last by Started and not yet ended.
+    """One slot. Treat as frozen; it is not, because two are made for each start, and a frozen one takes three times as
+    long. ``pid`` is that of the incarnation reported last by Started and not yet ended.
 
     ``fresh``: added, and never yet seen to run. ``row``: restarts without quiet between them. ``charges``:
-    times of restarts charged to this child (on_exceed park).
+    times of restarts charged to this child (on_exceed park). ``failed_s`` and ``due_s``: since when its newest back-off
+    goes on, and until when.
     """
 
     spec: ChildSpec
@@ -47,6 +49,8 @@ class Child:
     up_since_s: float = INFINITY
     row: int = 0
     charges: tuple[float, ...] = ()
+    failed_s: float = 0.0
+    due_s: float = 0.0
 
     @property
     def is_alive(self) -> bool:
@@ -63,12 +67,12 @@ class Child:
         quiet = now_s - self.up_since_s >= flags.period_s
         return replace(self, up_since_s=INFINITY, row=0 if quiet else self.row)
 
-    def move(self, event: SlotEvent, why: str) -> tuple[Child, tuple[Effect, ...]]:
+    def move(self, event: SlotEvent, why: str, cause: int = -1) -> tuple[Child, tuple[Effect, ...]]:
         """The child with its slot moved along ``states.SLOT_TABLE``."""
         slot = advance(SLOT_TABLE, self.slot, event)
         if slot is self.slot:
             return self, ()
-        return replace(self, slot=slot), (SlotChanged(self.spec.id, slot, why),)
+        return replace(self, slot=slot), (SlotChanged(self.spec.id, slot, why, cause),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +96,11 @@ class GroupRestart:
     starting: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Supervisor:
-    """The whole state. ``group`` is the restart of several children that is under way; ``closing`` is the reason it is
-    ending with, ``ended`` that it has given up; ``active`` children are alive, ``supervisors`` are of that type, and
-    ``significant`` are so many of those that are alive, come back, or are parked.
+    """The whole state. Treat as frozen, as a child. ``group`` is the restart of several children that is under way;
+    ``closing`` is the reason it is ending with, ``ended`` that it has given up; ``active`` children are alive,
+    ``supervisors`` are of that type, and ``significant`` are so many of those that are alive, come back, or are parked.
     """
 
     flags: Flags
@@ -143,6 +147,12 @@ class Supervisor:
             "workers": workers,
         }
 
+    def counted(self, now_s: float) -> int:
+        """How many restarts count against its intensity at ``now_s``; where it parks, those of the child with most."""
+        of_children = (child.charges for child in self.table.values())
+        each = of_children if self.flags.on_exceed == "park" else ([at for at, _ in self.charges],)
+        return max((sum(now_s - at <= self.flags.period_s for at in times) for times in each), default=0)
+
     def put(self, child: Child) -> Supervisor:
         """With ``child`` in the place of what there was of it."""
         return self._with(child.spec.id, child, self.table.set(child.spec.id, child))
@@ -166,12 +176,19 @@ class Supervisor:
 
     def _with(self, id: str, child: Child | None, table: PersistentMap[Child]) -> Supervisor:
         before = self.table.get(id)
-        return replace(
-            self,
-            table=table,
-            active=self.active + _is_alive(child) - _is_alive(before),
-            supervisors=self.supervisors + _is_supervisor(child) - _is_supervisor(before),
-            significant=self.significant + _is_significant(child) - _is_significant(before),
+        return Supervisor(  # each event of each child comes here, and replace() takes twice as long
+            self.flags,
+            table,
+            self.added if child is None else max(self.added, child.order + 1),
+            self.charges,
+            self.group,
+            self.closing,
+            self.ended,
+            self.to_close,
+            self.closed,
+            self.active + _is_alive(child) - _is_alive(before),
+            self.supervisors + _is_supervisor(child) - _is_supervisor(before),
+            self.significant + _is_significant(child) - _is_significant(before),
         )
 
 

@@ -16,8 +16,9 @@ from typing import Any
 class Attempt:
     """One attempt. ``withdrawn`` says why it will not be made, empty: it will. ``over``: it is known what came of it,
     and that is being recorded. ``task`` carries it out, from its first step on: one that is withdrawn before that takes
-    the step and says so itself. ``take_back``: instead of a task, whoever it was left to. ``pid``: the incarnation that
-    asked for it; 0 for one that waits for an answer.
+    the step and says so itself. ``take_back``: instead of a task, whoever it was left to; ``end_it(why)``: and how that
+    is ended once it was begun. ``pid``: the incarnation that asked for it; 0 for one that waits for an answer.
+    ``begun_s``: when it was handed over, on the loop's clock.
     """
 
     begun: bool = False
@@ -25,8 +26,14 @@ class Attempt:
     withdrawn: str = ""
     task: asyncio.Task[None] | None = None
     take_back: Callable[[], None] | None = None
+    end_it: Callable[[str], None] | None = None
     timer: asyncio.TimerHandle | None = None
     pid: int = 0
+    begun_s: float = 0.0
+
+    def begin(self) -> None:
+        """It is handed over."""
+        self.begun, self.begun_s = True, asyncio.get_running_loop().time()
 
     def withdraw(self, why: str) -> bool:
         """See that it is not made. False when it may have been made already, or another outcome is being recorded."""
@@ -39,6 +46,11 @@ class Attempt:
             elif self.task is not None:
                 self.task.cancel()
         return True
+
+    def stop(self, why: str) -> None:
+        """Nobody wants it any more: end whoever carries it out. What becomes of it is heard as ever."""
+        if self.end_it is not None and self.begun and not self.over:
+            self.end_it(why)
 
 
 class Attempts:
@@ -57,7 +69,9 @@ class Attempts:
 
     def begin(self, turn: str, ordinal: str, pid: int, *, begun: bool = False) -> Attempt:
         """An attempt that is under way from now on."""
-        attempt = self._running[turn, ordinal] = Attempt(begun, pid=pid)
+        attempt = self._running[turn, ordinal] = Attempt(pid=pid)
+        if begun:
+            attempt.begin()
         return attempt
 
     def run(
@@ -76,7 +90,7 @@ class Attempts:
         self, turn: str, ordinal: str, attempt: Attempt, work: Callable[[Attempt], Coroutine[Any, Any, None]]
     ) -> None:
         """Carry it on, in a task, from where others have left it."""
-        attempt.task = attempt.take_back = None
+        attempt.task = attempt.take_back = attempt.end_it = None
 
         async def guarded() -> None:
             attempt.task = asyncio.current_task()
@@ -93,7 +107,7 @@ class Attempts:
 
     def end(self, turn: str, ordinal: str, attempt: Attempt) -> None:
         """It is known what came of it, and recorded."""
-        attempt.task = attempt.take_back = None
+        attempt.task = attempt.take_back = attempt.end_it = None
         if self.get(turn, ordinal) is attempt:  # else the next attempt is under way already
             del self._running[turn, ordinal]
 

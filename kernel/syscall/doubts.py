@@ -47,13 +47,13 @@ def policy_of(declaration: ToolDeclaration | None, call: Call, *, turn_open: boo
     again = turn_open and call.attempt < MAX_ATTEMPTS
     if declaration.effects == "none":
         return "retry" if again else "lost"
-    policy = call.agreed(declaration.on_doubt)
+    policy = call.agreed(declaration.then)
     return "ask" if policy == "retry" and not again else policy
 
 
 def node_policy(declaration: ToolDeclaration | None, call: Call) -> OnDoubt:
     """What to do about a call at which the node itself failed. It would fail again: nothing is done again by itself."""
-    policy = "ask" if declaration is None else call.agreed(declaration.on_doubt)
+    policy = "ask" if declaration is None else call.agreed(declaration.then)
     return "ask" if policy == "retry" else policy
 
 
@@ -102,6 +102,20 @@ class Doubts:
         if process is not None and process.turn == turn.id and process.state is ProcessState.RUNNING:
             process.on(ProcessEvent.SUSPEND)
 
+    def check(self, ident: str, resolution: str) -> OpenIntent:
+        """What :meth:`resolve` would decide. Raises NotFound or Refused."""
+        intent = self._state.intents.get(ident)
+        if intent is None or not intent.call.doubt:
+            raise NotFound(f"no doubt {ident}; weftos doubts list shows them")
+        if resolution != "retry" and resolution not in RESOLUTIONS:
+            raise Refused(f"resolution {resolution!r} is none of retry, {', '.join(RESOLUTIONS)}")
+        if resolution == "retry" and intent.turn not in self._state.turns:
+            raise Refused(
+                f"turn {intent.turn} has ended, so nobody would hear of another attempt: say done or lost, and ask "
+                f"{intent.address} again"
+            )
+        return intent
+
     async def resolve(
         self, ident: str, resolution: str, by: str, go_on: Callable[[Resolved], None]
     ) -> Resolved:
@@ -110,17 +124,8 @@ class Doubts:
         Raises NotFound or Refused; LedgerUnavailable when it could not be recorded, or is not on the disk yet: what was
         recorded acts all the same when it is, since nobody can say it a second time.
         """
-        intent = self._state.intents.get(ident)
-        if intent is None or not intent.call.doubt:
-            raise NotFound(f"no doubt {ident}; weftos doubts list shows them")
-        if resolution != "retry" and resolution not in RESOLUTIONS:
-            raise Refused(f"resolution {resolution!r} is none of retry, {', '.join(RESOLUTIONS)}")
+        intent = self.check(ident, resolution)
         turn, call = self._state.turns.get(intent.turn), intent.call
-        if resolution == "retry" and turn is None:
-            raise Refused(
-                f"turn {intent.turn} has ended, so nobody would hear of another attempt: say done or lost, and ask "
-                f"{intent.address} again"
-            )
         records = [
             self._draft(intent, "tool.resolved", {"resolution": resolution, "by": by}, call.intent_seq)
         ]

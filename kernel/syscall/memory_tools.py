@@ -38,9 +38,14 @@ class MemoryTools:
             case "memory_search" | "knowledge_base":
                 self._policy.require(asker, ReadMemory(query=args["query"]))
                 found = await self._memory.search(args["query"], args.get("k", DEFAULT_K), asker.process)
-                return hits_text(found["results"], self._limit_bytes)
+                shown = [hit for hit in found["results"] if self._may_read(asker, hit["id"])]
+                return hits_text(shown, self._limit_bytes)
             case "memory_read":
                 self._policy.require(asker, ReadMemory(document=args["id"]))
                 document = await self._memory.read(args["id"], asker.process)
                 return document_text(document, args.get("offset", 0), self._limit_bytes)
         raise KernelError(f"{name} is declared to be answered by the archive, but is none of its tools")
+
+    def _may_read(self, asker: Asker, ident: str) -> bool:
+        """What is found is shown as far as it may be read by itself."""
+        return self._policy.judge(asker, ReadMemory(document=ident)).decision == "allow"

@@ -1,4 +1,4 @@
-"""Monitors of processes, as behaviours set them and take them back.
+"""Monitors of processes and links with them, as behaviours set them and take them back.
 
 What is durable of them is :mod:`kernel.slices.monitors`, how they end :mod:`kernel.message.downs`. A process of another
 node is watched over the link, by :mod:`kernel.peer.monitors`: when that is lost nobody knows whether it has ended.
@@ -14,20 +14,20 @@ from functools import partial
 from typing import Any
 
 from chain.ledger.ledger import PREVIOUS, Draft
-from kernel.abi import Monitored
-from kernel.cell.protocol import MonitorRef, MonitorRemoved, MonitorTarget
+from kernel.abi import Linked, Monitored
+from kernel.cell.protocol import LinkRef, LinkTarget, MonitorRef, MonitorRemoved, MonitorTarget
 from kernel.errors import Invalid, KernelError, NotFound, Refused
 from kernel.message.downs import Downs
 from kernel.message.messaging import Messaging
-from kernel.model.address import PidTarget, parse_target
+from kernel.model.address import PidTarget, is_below, parse_target
 from kernel.model.states import NOCONNECTION, NOPROC
 from kernel.peer.remote import Remote
 from kernel.peer.remote_calls import MAX_TEXT_CHARS
 from kernel.policy.pipeline import Policy
 from kernel.policy.proposal import WatchProcess
 from kernel.process.live import LiveProcess, LiveTable
-from kernel.slices.mailboxes import DOWN, Mail
-from kernel.slices.monitors import monitor_of
+from kernel.slices.mailboxes import DOWN, EXIT, Mail
+from kernel.slices.monitors import Monitor, monitor_of
 from kernel.slices.turns import Turn
 from kernel.state.recorder import Recorder
 from kernel.state.unit import Unit
@@ -37,6 +37,19 @@ from kernel.values import call_hash, clean
 from mesh.identity.peers import Peer
 
 FLUSHED = "taken back with its monitor"
+Asked = MonitorTarget | MonitorRef | LinkTarget | LinkRef
+OPS: dict[type[Asked], str] = {
+    MonitorTarget: "monitor",
+    MonitorRef: "demonitor",
+    LinkTarget: "link",
+    LinkRef: "unlink",
+}
+KINDS: dict[str, type[Monitored | MonitorRemoved | Linked]] = {
+    "monitor": Monitored,
+    "demonitor": MonitorRemoved,
+    "link": Linked,
+    "unlink": MonitorRemoved,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +87,8 @@ class MonitorCalls:
         self._policy = policy
         self._abroad: dict[str, dict[str, asyncio.Future[str]]] = {}  # by watcher and reference
 
-    def asked(self, process: LiveProcess, turn: Turn, ordinal: str, args: MonitorTarget | MonitorRef) -> None:
-        """A cell asks for a monitor, or takes one back. Raises LedgerUnavailable."""
+    def asked(self, process: LiveProcess, turn: Turn, ordinal: str, args: Asked) -> None:
+        """A cell asks for a monitor or a link, or takes one back. Raises LedgerUnavailable."""
         op, name, hashed = _call(args)
         recorded = turn.calls.get(ordinal)
         if recorded is not None and recorded.call_hash != hashed:
@@ -83,30 +96,30 @@ class MonitorCalls:
             return
         if recorded is None:
             call = {"turn": turn.id, "ordinal": ordinal, "call_hash": hashed}
-            if isinstance(args, MonitorTarget):
-                self._set(process, turn, call, args.target)
+            if isinstance(args, MonitorTarget | LinkTarget):
+                self._set(process, turn, call, args.target, isinstance(args, LinkTarget))
             else:
                 self._remove(process, turn, call, args)
         outcome = turn.calls[ordinal].outcome
         assert outcome is not None
-        kind = Monitored if isinstance(args, MonitorTarget) else MonitorRemoved
-        self._turns.answer(turn, ordinal, kind(**outcome))
+        self._turns.answer(turn, ordinal, KINDS[op](**outcome))
 
     # -- setting -------------------------------------------------------------------------------------------------
 
-    def _set(self, process: LiveProcess, turn: Turn, call: dict[str, str], target: str) -> None:
-        watched, future, why = Watched(), None, ""
+    def _set(self, process: LiveProcess, turn: Turn, call: dict[str, str], target: str, link: bool) -> None:
+        watched, there, future, why = Watched(), None, None, ""
         self._let_go(process.address)
         try:
             watched = self._find(process, turn, target)
-            if watched.peer is not None:
+            there = self._link_there(process, watched) if link else None
+            if watched.peer is not None and there is None:
                 future = self._remote.monitors.watch_remote(
                     watched.address, watched.peer, process.asker(turn)
                 )
         except KernelError as error:
             watched, why = Watched(), clean(str(error))[:MAX_TEXT_CHARS]
         unit = self._recorder.unit()
-        ref = "" if why else f"r{unit.next_seq}"
+        ref = "" if why else there.ref if there is not None else f"r{unit.next_seq}"
         body = {
             **call,
             "ref": ref,
@@ -116,11 +129,37 @@ class MonitorCalls:
             "peer": watched.peer.origin if watched.peer is not None else "",
             "rights": sorted(process.rights),
             "why": why,
+            "link": link,
+            "watcher_pid": self._binding(process, watched, there) if link and ref else 0,
         }
         self._write(unit, process, turn, body, watched.reason, future)
         if future is not None:
             self._abroad.setdefault(process.address, {})[ref] = future
             future.add_done_callback(partial(self._ended, process.address, ref))
+
+    def _link_there(self, process: LiveProcess, watched: Watched) -> Monitor | None:
+        """The link that there is already. Raises KernelError for what a process may not be linked with, and for what
+        is not there, unless it is told of that.
+        """
+        peer = watched.peer.origin if watched.peer is not None else ""
+        if watched.pid == process.pid:
+            raise Invalid(f"{process.address} cannot be linked with itself")
+        if watched.reason and process.address not in self._state.traps:
+            raise NotFound(f"{watched.reason}: nothing is there to be linked with, and exits are not trapped")
+        monitors = self._state.monitors
+        return monitors.link_of(process.address, process.pid, watched.address, watched.pid, peer)
+
+    def _binding(self, process: LiveProcess, watched: Watched, there: Monitor | None) -> int:
+        """The PID whose end the other one, or who set the link that is joined, is bound to as well; 0 for none: who is
+        not below it has to ask for that itself.
+        """
+        if there is not None:
+            return there.watcher_pid if there.watcher == process.address else watched.pid
+        other = self._live.get(watched.pid)
+        below = (
+            other is not None and other.spec.type == "worker" and is_below(watched.address, process.address)
+        )
+        return process.pid if below else 0
 
     def _write(
         self,
@@ -181,34 +220,40 @@ class MonitorCalls:
 
     # -- taking back ---------------------------------------------------------------------------------------------
 
-    def _remove(self, process: LiveProcess, turn: Turn, call: dict[str, str], args: MonitorRef) -> None:
+    def _remove(
+        self, process: LiveProcess, turn: Turn, call: dict[str, str], args: MonitorRef | LinkRef
+    ) -> None:
+        link = isinstance(args, LinkRef)
         monitor = self._state.monitors.get(args.ref)
-        found = monitor is not None and monitor.watcher == process.address
-        down = self._down_of(turn, args.ref) if args.flush and not found else None
+        found = monitor is not None and monitor.link == link and _is_of(monitor, process.address)
+        flush = isinstance(args, LinkRef) or args.flush
+        down = self._down_of(turn, args.ref, EXIT if link else DOWN) if flush and not found else None
         body = {
             **call,
             "ref": clean(args.ref[:MAX_TEXT_CHARS]),
             "found": found,
             "flushed": down.id if down is not None else "",
+            "link": link,
         }
         unit = self._recorder.unit()
         unit.add(Draft("monitor.removed", body, process.pid, turn.id, turn.mail.trace, turn.started_seq))
         if down is not None:
-            dead = {"id": down.id, "to": down.to, "why": FLUSHED}
+            dead = {"id": down.id, "to": down.to, "why": FLUSHED, "reason": "taken_back"}
+            dropped = {"id": down.id, "why": FLUSHED, "by": "process"}
             unit.add(
                 Draft("message.dead", dead, 0, down.id, down.trace, down.seq),
-                Draft("message.dropped", {"id": down.id, "why": FLUSHED}, 0, down.id, down.trace, PREVIOUS),
+                Draft("message.dropped", dropped, 0, down.id, down.trace, PREVIOUS),
             )
         self._recorder.commit(unit)
         future = self._abroad.get(process.address, {}).get(args.ref) if found else None
         if future is not None:
             future.cancel()
 
-    def _down_of(self, turn: Turn, ref: str) -> Mail | None:
-        """The DOWN of a monitor that waits in the mailbox of its watcher; not the one that is being handled."""
+    def _down_of(self, turn: Turn, ref: str, kind: str) -> Mail | None:
+        """The message of its end that waits in the mailbox; not the one that is being handled."""
         box: Mapping[str, Mail] = self._state.mail.get(turn.address, {})
         return next(
-            (mail for mail in box.values() if mail.id != turn.mail.id and _is_down_of(mail, ref)), None
+            (mail for mail in box.values() if mail.id != turn.mail.id and _is_end_of(mail, ref, kind)), None
         )
 
     # -- over the link -------------------------------------------------------------------------------------------
@@ -234,12 +279,20 @@ class MonitorCalls:
             future.cancel()
 
 
-def _call(args: MonitorTarget | MonitorRef) -> tuple[str, str, str]:
+def _call(args: Asked) -> tuple[str, str, str]:
     """Operation, what it is asked of, and hash of a call."""
-    if isinstance(args, MonitorTarget):
-        return "monitor", args.target, call_hash("monitor", args.target)
-    return "demonitor", args.ref, call_hash("demonitor", args.ref, "flush" if args.flush else "")
+    op = OPS[type(args)]
+    if isinstance(args, MonitorTarget | LinkTarget):
+        return op, args.target, call_hash(op, args.target)
+    if isinstance(args, LinkRef):
+        return op, args.ref, call_hash(op, args.ref)
+    return op, args.ref, call_hash(op, args.ref, "flush" if args.flush else "")
 
 
-def _is_down_of(mail: Mail, ref: str) -> bool:
-    return mail.kind == DOWN and json.loads(mail.text)["ref"] == ref
+def _is_of(monitor: Monitor, address: str) -> bool:
+    """Whether it is for ``address`` to take it back: either of the two that a link binds may."""
+    return address == monitor.watcher or (monitor.watcher_pid > 0 and address == monitor.address)
+
+
+def _is_end_of(mail: Mail, ref: str, kind: str) -> bool:
+    return mail.kind == kind and json.loads(mail.text)["ref"] == ref

@@ -10,27 +10,35 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from chain.ledger.ledger import Draft
 from kernel.abi import OutcomeStatus
 from kernel.bounds import Bounds
 from kernel.errors import KernelError, Refused
 from kernel.message.messaging import Messaging, Outgoing
+from kernel.message.publications import Publications
 from kernel.message.session_names import session_name
 from kernel.model.address import join
+from kernel.model.capability import handed_down, tools_of
 from kernel.model.causes import would_cycle
 from kernel.model.spec import DEFAULT_TOOLS, ProcessSpec
+from kernel.operations.rights.capabilities import UNRESTRICTED
 from kernel.peer.remote import Remote
 from kernel.peer.router import Router
 from kernel.policy.pipeline import Policy
-from kernel.policy.proposal import WriteMemory
+from kernel.policy.proposal import CancelTurn, WriteMemory
 from kernel.process.live import LiveProcess
 from kernel.process.process_signals import SlotWritten
 from kernel.process.processes import Processes
+from kernel.slices.mail.subscriptions import BACK_PRESSURE
+from kernel.slices.mailboxes import sent_by
 from kernel.slices.turns import Turn
 from kernel.state.documents import NewDocument, draft_document
 from kernel.state.recorder import Recorder
 from kernel.state.unit import Unit
 from kernel.syscall.tool_records import CallSite
 from kernel.toolbox.calculator import CalculationError, calculate
+from kernel.turn.cancels import Cancels, cancelled_by
+from kernel.values import clean
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +63,11 @@ class NodeTools:
         self,
         recorder: Recorder,
         messaging: Messaging,
+        publications: Publications,
         router: Router,
         processes: Processes,
         remote: Remote,
+        cancels: Cancels,
         bounds: Bounds,
         policy: Policy,
     ) -> None:
@@ -65,9 +75,11 @@ class NodeTools:
         self._state = recorder.state
         self._policy = policy
         self._messaging = messaging
+        self._publications = publications
         self._router = router
         self._processes = processes
         self._remote = remote
+        self._cancels = cancels
         self._bounds = bounds
 
     def run(self, process: LiveProcess, site: CallSite, args: dict[str, Any], unit: Unit) -> Done | Pending:
@@ -79,10 +91,16 @@ class NodeTools:
                 return self._send(process, site.turn, args, unit)
             case "ask":
                 return self._ask(process, site, args, unit)
+            case "cancel_turn":
+                return self._cancel(process, site.turn, args, unit)
             case "spawn_agent":
                 return self._spawn(process, site.turn, args, unit)
             case "memory_write":
                 return self._remember(process, site.turn, args, unit)
+            case "publish" | "broadcast":
+                return self._say_to_many(process, site, args, unit)
+            case "subscribe" | "unsubscribe":
+                return self._subscription(process, site, args, unit)
         raise KernelError(f"{site.tool} is declared to run in the node, but is none of its tools")
 
     def _calculator(self, args: dict[str, Any]) -> Done:
@@ -113,6 +131,26 @@ class NodeTools:
     def _send(self, process: LiveProcess, turn: Turn, args: dict[str, Any], unit: Unit) -> Done:
         accepted = self._router.put(unit, self._outgoing(process, turn, args, unit))
         return Done("ok", f"accepted as {accepted.id} for {accepted.address}")
+
+    def _say_to_many(self, process: LiveProcess, site: CallSite, args: dict[str, Any], unit: Unit) -> Done:
+        out = self._outgoing(process, site.turn, {**args, "to": process.address}, unit)
+        if site.tool == "publish":
+            said = self._publications.publish(unit, out, args["topic"])
+        else:
+            said = self._publications.broadcast(unit, out, process.address)
+        rest = f", {said.left_out} left out" if said.left_out else ""
+        dead = f", {said.dead} of these dead letters" if said.dead else ""
+        return Done("ok", f"accepted for {said.accepted} processes{dead}{rest}")
+
+    def _subscription(self, process: LiveProcess, site: CallSite, args: dict[str, Any], unit: Unit) -> Done:
+        pattern, at, turn = args["pattern"], process.address, site.turn
+        origin = Draft("", {}, process.pid, turn.id, turn.mail.trace, unit.next_seq - 1)
+        if site.tool == "unsubscribe":
+            self._publications.unsubscribe(unit, at, pattern, origin)
+            return Done("ok", f"{at} gets nothing of {pattern} any more")
+        overflow = args.get("overflow", BACK_PRESSURE)
+        self._publications.subscribe(unit, process.asker(turn), at, pattern, overflow, origin)
+        return Done("ok", f"{at} gets what is published to {pattern}")
 
     def _ask(self, process: LiveProcess, site: CallSite, args: dict[str, Any], unit: Unit) -> Pending:
         target, waiting = self._asked(process, site.turn, str(args["to"]))
@@ -159,8 +197,18 @@ class NodeTools:
             raise Refused(f"asking {there} would wait for itself: {' -> '.join(path)}")
         return (local, ()) if peer is None else (there, chain)
 
+    def _cancel(self, process: LiveProcess, turn: Turn, args: dict[str, Any], unit: Unit) -> Done:
+        address = self._messaging.resolve(str(args["process"]))
+        if address == process.address:
+            raise Refused("a process ends its own turn by coming to an end")
+        mail = self._cancels.find(address, args.get("message", ""))
+        self._policy.require(process.asker(turn), CancelTurn(address, sent_by(mail)))
+        cut = self._cancels.add(unit, mail, cancelled_by(process.address, clean(args.get("why", ""))))
+        return Done("ok", f"cancelled {mail.id} at {address}, and {cut.others} that it had led to")
+
     def _spawn(self, process: LiveProcess, turn: Turn, args: dict[str, Any], unit: Unit) -> Done:
-        wanted = frozenset(args["tools"]) if "tools" in args else frozenset(DEFAULT_TOOLS) & process.rights
+        asked = args["tools"] if "tools" in args else frozenset(DEFAULT_TOOLS) & process.rights
+        wanted = tools_of(asked, (), process.rights)  # a pattern means what of it this turn has
         config: dict[str, Any] = {
             key: process.spec.config[key] for key in ("provider", "model") if key in process.spec.config
         }
@@ -175,6 +223,7 @@ class NodeTools:
             tools=tuple(sorted(wanted)),
             workspace=process.spec.workspace,
             config=config,
+            capabilities=handed_down(process.spec.capabilities, process.address, UNRESTRICTED),
         )
         address = join(process.address, spec.name)
         cause = unit.next_seq - 1
@@ -199,6 +248,6 @@ class NodeTools:
             pid=process.pid,
         )
         ident, records = draft_document(new, unit.next_seq)
-        self._policy.require(process.asker(turn), WriteMemory(new.owner, new.size_bytes))
+        self._policy.require(process.asker(turn), WriteMemory(new.owner, new.size_bytes, new.scope))
         unit.add(*records)
         return Done("ok", f"remembered as {ident}")

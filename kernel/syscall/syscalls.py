@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,11 +10,20 @@ from dataclasses import dataclass
 from chain.errors import LedgerUnavailable
 from kernel.abi import ToolCall
 from kernel.bounds import Bounds
-from kernel.cell.protocol import ModelQuestion, MonitorRef, MonitorTarget, Nothing
+from kernel.cell.protocol import (
+    LinkRef,
+    LinkTarget,
+    ModelQuestion,
+    MonitorRef,
+    MonitorTarget,
+    Nothing,
+    Trapping,
+)
 from kernel.cells.cell_events import CellAsked, CellCall, TurnDone
 from kernel.errors import KernelError, fault_of
 from kernel.message.message_signals import TurnOver
 from kernel.message.watch import Watchers
+from kernel.model.states import NO_PROGRESS
 from kernel.operations.spawning import MAX_TOOL_CHARS
 from kernel.process.ends import Ends
 from kernel.process.live import LiveProcess, LiveTable
@@ -24,6 +34,8 @@ from kernel.state.recorder import Recorder
 from kernel.syscall.models.model_calls import ModelCalls
 from kernel.syscall.monitor_calls import MonitorCalls
 from kernel.syscall.tool_calls import ToolCalls
+from kernel.syscall.trap_calls import TrapCalls
+from kernel.turn.progress import no_progress
 from kernel.turn.turns import Turns
 from kernel.turn.value_calls import ValueCalls
 from kernel.values import clean, ordinal_of
@@ -41,6 +53,7 @@ class SyscallParts:
     model_calls: ModelCalls
     value_calls: ValueCalls
     monitor_calls: MonitorCalls
+    trap_calls: TrapCalls
     watchers: Watchers
     log: Callable[..., None]
 
@@ -81,6 +94,10 @@ class Syscalls:
             return
         try:
             ordinal = ordinal_of(call.round, call.index)
+            process.calls_s.setdefault(ordinal, asyncio.get_running_loop().time())
+            if ordinal not in turn.calls and (stuck := self._no_progress(process, turn)):
+                self._parts.processes.exit(pid, NO_PROGRESS, stuck)
+                return
             why = "" if ordinal in turn.calls else self._too_much(turn)
             if why:
                 self._parts.turns.cut_short(process, "error", why)
@@ -116,6 +133,12 @@ class Syscalls:
             log.error("a failed syscall of pid %d cannot be recorded: %s", process.pid, fault_of(second))
         self._parts.processes.exit(process.pid, "crash", why)
 
+    def _no_progress(self, process: LiveProcess, turn: Turn) -> str:
+        """Why a process that asks for more does not get on; empty while it may. What is recorded of its forerunners
+        does not count: it is told of their end, and may do otherwise.
+        """
+        return no_progress(turn.calls, process.known, self._bounds.same_calls, self._bounds.failed_calls)
+
     def _too_much(self, turn: Turn) -> str:
         """Why an open turn may make no further call; empty when it may. What its calls hold is kept until it ends."""
         bounds, state = self._bounds, self._state
@@ -137,8 +160,10 @@ class Syscalls:
                 self._parts.tool_calls.asked(process, turn, ordinal, call.args)
             case ModelQuestion():
                 self._parts.model_calls.asked(process, turn, ordinal, call.args)
-            case MonitorTarget() | MonitorRef():
+            case MonitorTarget() | MonitorRef() | LinkTarget() | LinkRef():
                 self._parts.monitor_calls.asked(process, turn, ordinal, call.args)
+            case Trapping():
+                self._parts.trap_calls.asked(process, turn, ordinal, call.args)
             case Nothing():
                 self._parts.value_calls.asked(process, turn, ordinal, call.op)
 

@@ -26,7 +26,7 @@ from chain.ledger.ledger import PREVIOUS, Draft, Ticket
 from kernel.abi import OutcomeStatus, ToolCall, ToolDeclaration
 from kernel.bounds import Bounds
 from kernel.errors import KernelError, fault_of
-from kernel.message.message_signals import AskAnswered
+from kernel.message.message_signals import AskAnswered, TurnCut
 from kernel.policy.asker import Asker
 from kernel.policy.pipeline import Policy
 from kernel.policy.proposal import UseTool, Verdict
@@ -167,7 +167,7 @@ class ToolCalls:
         site = self._settlement.site_of(turn, call, process.pid)
         examined = self._examine(process, call.name, call.arguments)
         if isinstance(examined, Examined):
-            verdict = self._judge(process, turn, examined)
+            verdict = self._judge(process, turn, examined, paid=True)
             if verdict.decision == "allow":
                 self._execute(process, site, [], examined)
                 return
@@ -191,8 +191,9 @@ class ToolCalls:
         except ArgumentsError as error:
             return f"arguments of {name} were refused: {error}"
 
-    def _judge(self, process: LiveProcess, turn: Turn, examined: Examined) -> Verdict:
-        return self._parts.policy.judge(process.asker(turn), UseTool(examined.declaration, examined.parsed))
+    def _judge(self, process: LiveProcess, turn: Turn, examined: Examined, *, paid: bool = False) -> Verdict:
+        use = UseTool(examined.declaration, examined.parsed, paid)
+        return self._parts.policy.judge(process.asker(turn), use)
 
     def _answer(self, turn: Turn, call: Call) -> None:
         """Hand a recorded outcome over."""
@@ -343,6 +344,13 @@ class ToolCalls:
         attempt.take_back = lambda: self._taken_back(site, declaration, attempt)
         self._after.do(hand_over, ticket)
 
+    def cut(self, cut: TurnCut) -> None:
+        """A turn was cancelled: who carries out what it has asked is ended."""
+        for ordinal in cut.ordinals:
+            attempt = self._attempts.get(cut.turn, ordinal)
+            if attempt is not None:
+                attempt.stop(cut.why)
+
     def _taken_back(self, site: CallSite, declaration: ToolDeclaration, attempt: Attempt) -> None:
         self._later(site, declaration, attempt, WorkerWithdrawn(attempt.withdrawn))
 
@@ -354,14 +362,14 @@ class ToolCalls:
             heard.append(came)
             self._ended(site, declaration, attempt, came)
 
-        from_queue = self._parts.workers.put(work, lambda: self._begin(site, attempt), ended)
+        placed = self._parts.workers.put(work, lambda: self._begin(site, attempt), ended)
 
         def take_back() -> None:
-            from_queue()
+            placed.take_back()
             self._taken_back(site, declaration, attempt)
 
         if not heard:
-            attempt.take_back = take_back
+            attempt.take_back, attempt.end_it = take_back, placed.stop
 
     def _ended(self, site: CallSite, declaration: ToolDeclaration, attempt: Attempt, came: Came) -> None:
         """What came of a call. A result is recorded in this very iteration of the loop, if the ledger takes it; all
@@ -426,7 +434,8 @@ class ToolCalls:
         """The last look before a call is handed over; from then on it may have been done."""
         if site.turn.id not in self._state.turns:
             attempt.withdraw("its turn has ended")
-        attempt.begun = not (attempt.withdrawn or self._closing)
+        if not (attempt.withdrawn or self._closing):
+            attempt.begin()
         return attempt.begun
 
     def _result(self, site: CallSite, call: Call, result: WorkerResult) -> Draft:

@@ -76,7 +76,7 @@ class CallSite:
             "pid": self.pid,
             "attempt": 1 if call is None else call.attempt + 1,
             "replaces": replaces,
-            "on_doubt": "retry" if declaration.effects == "none" else declaration.on_doubt,
+            "on_doubt": declaration.then,
             "effect_id": effect_id,
             "probe": declaration.probe,
         }

@@ -10,7 +10,7 @@ import re
 from dataclasses import asdict
 from typing import Any, get_args
 
-from kernel.abi import Effects, OnDoubt, Sandbox, ToolDeclaration
+from kernel.abi import Effects, OnDoubt, Role, Sandbox, ToolDeclaration
 from kernel.toolbox.arguments import SchemaError, Validator, canonical_json
 
 MAX_DESCRIPTION_BYTES = 4096
@@ -55,22 +55,10 @@ def check_declaration(declaration: ToolDeclaration) -> list[str]:
             faults.append(f"{field} is {str(value)[:40]!r}, must be one of {', '.join(allowed)}")
     if not 0 < declaration.timeout_s <= MAX_TIMEOUT_S:
         faults.append(f"timeout_s is {declaration.timeout_s}, must be above 0 and at most {MAX_TIMEOUT_S:g}")
-    faults += _without_effect(declaration) + _schema_faults(declaration.parameters)
+    if unknown := [role for role in declaration.roles if role not in get_args(Role)]:
+        faults.append(f"roles has {unknown[0][:40]!r}, must be of {', '.join(get_args(Role))}")
+    faults += _schema_faults(declaration.parameters)
     return faults + _probe_faults(declaration)
-
-
-def _without_effect(declaration: ToolDeclaration) -> list[str]:
-    """What nobody looks at yet: whoever sets it relies on something that does not happen, so it is refused."""
-    faults: list[str] = []
-    if declaration.roles:
-        faults.append(
-            "roles is set, but decides nothing yet: leave it out, and choose which agents get the tool"
-        )
-    if declaration.idempotent:
-        faults.append(
-            'idempotent is set, but decides nothing yet: leave it out; on_doubt="retry" has it made again'
-        )
-    return faults
 
 
 def _probe_faults(declaration: ToolDeclaration) -> list[str]:

@@ -9,6 +9,9 @@ from typing import Any, get_args
 
 from kernel.abi import ToolDeclaration
 from kernel.errors import Invalid
+from kernel.operations.messages import MAX_TOPIC_CHARS, Overflow
+from kernel.operations.operation import MAX_WHY_CHARS
+from kernel.operations.processes import MAX_ID_CHARS
 from kernel.operations.spawning import MAX_PROMPT_CHARS, MAX_TOOL_CHARS, MAX_TOOLS, OnLogical, Restart
 from kernel.toolbox.arguments import Validator
 from kernel.toolbox.calculator import MAX_EXPRESSION_CHARS
@@ -189,6 +192,26 @@ def _node_tools() -> list[ToolDeclaration]:
             sandbox="node",
             timeout_s=600.0,
         ),
+        *_topic_tools(text),
+        ToolDeclaration(
+            name="cancel_turn",
+            description=(
+                "End what a process below this one is doing, or a message that this one has sent it, with all that "
+                "this has led to. The process lives on, with what it has recorded so far."
+            ),
+            parameters=_object(
+                {
+                    "process": _text("Name, address or PID of the process.", 1, 1100),
+                    "message": _text(
+                        "Id of the message, such as m12; what it is doing now by default.", 1, MAX_ID_CHARS
+                    ),
+                    "why": _text("Why, for whoever reads the record.", 0, MAX_WHY_CHARS),
+                },
+                ["process"],
+            ),
+            effects="local",
+            sandbox="node",
+        ),
         ToolDeclaration(
             name="spawn_agent",
             description="Start an agent below this process. It gets at most the tools that this process has.",
@@ -210,6 +233,31 @@ def _node_tools() -> list[ToolDeclaration]:
             effects="local",
             sandbox="node",
         ),
+    ]
+
+
+def _topic_tools(text: dict[str, Any]) -> list[ToolDeclaration]:
+    topic = _text("Words with dots between them, such as orders.new.", 1, MAX_TOPIC_CHARS)
+    pattern = _text("A topic, orders.* for all below it, or * for every topic.", 1, MAX_TOPIC_CHARS)
+    overflow = {
+        "enum": list(get_args(Overflow)),
+        "description": "When the mailbox is full; drop_oldest for topics below telemetry alone.",
+    }
+    described = (
+        ("publish", "Say something to all who have subscribed to a topic.", {"topic": topic, "text": text}),
+        ("broadcast", "Say something to all processes below this one.", {"text": text}),
+        ("subscribe", "Be sent what is published to topics.", {"pattern": pattern, "overflow": overflow}),
+        ("unsubscribe", "Take a subscription back.", {"pattern": pattern}),
+    )
+    return [
+        ToolDeclaration(
+            name=name,
+            description=description,
+            parameters=_object(parameters, [each for each in parameters if each != "overflow"]),
+            effects="local",
+            sandbox="node",
+        )
+        for name, description, parameters in described
     ]
 
 

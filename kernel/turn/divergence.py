@@ -29,7 +29,7 @@ SHOWN_BYTES = 4096
 
 
 class MakeDeadLetter(Protocol):
-    def __call__(self, ident: str, why: str, extra: tuple[Draft, ...]) -> Ticket | None: ...
+    def __call__(self, ident: str, why: str, extra: tuple[Draft, ...], reason: str) -> Ticket | None: ...
 
 
 def shown(op: str, name: str, arguments: str) -> dict[str, Any]:
@@ -112,20 +112,33 @@ class Divergences:
             for turn in parked[:limit]
         ]
 
+    def differed(self, pid: int, ident: str, ordinal: str, first: str, then: str) -> None:
+        """Gone through once more after its behaviour had ended it, the turn ``ident`` did something else."""
+        turn = self._state.turns.get(ident)
+        if turn is None:
+            return
+        body = {"turn": ident, "ordinal": ordinal, "first": clean(first), "then": clean(then)}
+        self._recorder.must([Draft("turn.differed", body, pid, ident, turn.mail.trace, turn.started_seq)])
+
+    def check(self, ident: str, decision: str) -> Turn:
+        """The turn that :meth:`decide` would decide. Raises NotFound, Refused."""
+        turn = self._state.turns.get(ident)
+        if turn is None or not turn.diverged:
+            raise NotFound(f"no turn {ident} is parked; weftos divergences list shows them")
+        if decision not in DECISIONS:
+            raise Refused(f"decision {decision!r} is none of {', '.join(DECISIONS)}")
+        if decision == "accept":
+            self._check_known(turn, json.loads(turn.diverged)["ordinal"])
+        return turn
+
     async def decide(self, ident: str, decision: str, by: str) -> str:
         """Record a person's word on the parked turn ``ident`` and act on it. Returns the address of its process.
 
         Raises NotFound, and Refused for ``accept`` while the outcome of a call that it would forget is not known;
         LedgerUnavailable when it could not be recorded, or is not on the disk yet: then it acts when it is.
         """
-        turn = self._state.turns.get(ident)
-        if turn is None or not turn.diverged:
-            raise NotFound(f"no turn {ident} is parked; weftos divergences list shows them")
-        if decision not in DECISIONS:
-            raise Refused(f"decision {decision!r} is none of {', '.join(DECISIONS)}")
+        turn = self.check(ident, decision)
         ordinal = json.loads(turn.diverged)["ordinal"]
-        if decision == "accept":
-            self._check_known(turn, ordinal)
         body = {"turn": turn.id, "ordinal": ordinal, "decision": decision, "by": by}
         decided = Draft("turn.decided", body, 0, turn.id, turn.mail.trace, turn.started_seq)
         if decision == "dead":
@@ -141,7 +154,7 @@ class Divergences:
         why = f"diverged at call {ordinal}, and a person gave it up"
         body = {"turn": turn.id, "status": "diverged", "reply": why, "reply_hash": sha256_hex(why)}
         ended = Draft("turn.ended", body, 0, turn.id, turn.mail.trace, turn.started_seq)
-        return self._dead_letter(turn.mail.id, why, (decided, *self._settle(turn), ended))
+        return self._dead_letter(turn.mail.id, why, (decided, *self._settle(turn), ended), "diverged")
 
     def _go_on(self, address: str) -> None:
         process = self._live.at(address)

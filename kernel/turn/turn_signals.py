@@ -20,3 +20,15 @@ class TurnDrained(Signal):
     """The last turn of an ending process is over."""
 
     pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetsDue(Signal):
+    """So much of a budget is spent that somebody has to be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokensShort(Signal):
+    """What is left of the tokens of an account was too little for a question."""
+
+    address: str

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Protocol
 
 from chain.errors import ChainError, LedgerUnavailable
@@ -24,6 +25,7 @@ from kernel.message.message_signals import TurnOver
 from kernel.message.messaging import DEAD_LETTERS_AT_ONCE
 from kernel.message.watch import Watchers
 from kernel.model.capability import Rights, intersect
+from kernel.model.spec import ProcessSpec
 from kernel.model.states import ProcessEvent, ProcessState
 from kernel.process.ends import End, Ends
 from kernel.process.live import LiveProcess, LiveTable
@@ -36,7 +38,7 @@ from kernel.state.recorder import Recorder
 from kernel.state.unit import Unit
 from kernel.turn.divergence import draft_divergence
 from kernel.turn.histories import Histories
-from kernel.turn.turn_signals import SessionRead, TurnDrained
+from kernel.turn.turn_signals import BudgetsDue, SessionRead, TokensShort, TurnDrained
 from kernel.values import cut_bytes, plain, sha256_hex, text_of
 
 
@@ -58,16 +60,18 @@ class CellPort(Protocol):
 class TurnParts:
     """What turns ask of others.
 
-    ``dead_letter(message id, why, records before)`` writes a dead letter; ``reply(unit, mail, status, reply, pid)``
-    adds the records that hand over the answer to ``mail``; ``settle(turn)`` gives those that close the open intents of
-    a turn that ends.
+    ``dead_letter(message id, why, records before, reason)`` writes a dead letter; ``reply(unit, mail, status, reply,
+    pid)`` adds the records that hand over the answer to ``mail``; ``settle(turn)`` gives those that close the open
+    intents of a turn that ends.
+    ``tools_of(spec)`` are the names of the tools that a process has now.
     ``left_to(sender)`` are the tools that a sender on another node may have used here now, None for one of this node.
     """
 
-    dead_letter: Callable[[str, str, tuple[Draft, ...]], object]
+    dead_letter: Callable[[str, str, tuple[Draft, ...], str], object]
     reply: Callable[[Unit, Mail, str, str, int], None]
     settle: Callable[[Turn], list[Draft]]
     left_to: Callable[[str], frozenset[str] | None]
+    tools_of: Callable[[ProcessSpec], frozenset[str]]
 
 
 class Turns:
@@ -108,6 +112,9 @@ class Turns:
         process = self._live.at(address)
         if process is None or process.turn or process.draining or process.state is not ProcessState.RUNNING:
             return
+        slot = self._state.slots.get(address)
+        if slot is not None and slot.suspended:
+            return
         now_us = self._recorder.ledger.now_us()
         for _ in range(DEAD_LETTERS_AT_ONCE):
             if not (box := self._state.mail.get(address)):
@@ -117,7 +124,7 @@ class Turns:
             if self.has_ended(turn_id(mail.id)):
                 return
             if mail.deadline_us and mail.deadline_us < now_us and turn is None:
-                self._parts.dead_letter(mail.id, "expired before it was delivered", ())
+                self._parts.dead_letter(mail.id, "expired before it was delivered", (), "expired")
                 continue
             if turn is not None and turn.diverged:
                 process.on(ProcessEvent.SUSPEND)
@@ -145,9 +152,10 @@ class Turns:
         self._recorder.commit([started])
         self._signals.tell(SessionRead(process.address, mail.session))
         process.turn = ident
-        process.asked, process.prepared = set(), set()
+        process.asked, process.prepared, process.calls_s = set(), set(), {}
+        process.known = len(self._state.turns[ident].calls)
         self._watch(process)
-        told = intersect(Rights.of(process.spec.tools), Rights(mail.rights))
+        told = intersect(Rights(self._parts.tools_of(process.spec)), Rights(mail.rights))
         process.rights = intersect(told, Rights(self._parts.left_to(mail.sender))).tools or frozenset()
         session = self._state.sessions.get((process.address, mail.session))
         message = Message(
@@ -158,6 +166,7 @@ class Turns:
             mail.wants_reply,
             mail.kind,
             self._state.turns[ident].told_ends(),
+            mail.topic,
         )
         self._watchers.emit(
             mail.id, {"event": "turn", "turn": ident, "pid": process.pid, "attempt": body["attempt"]}
@@ -173,6 +182,7 @@ class Turns:
     def answer(self, turn: Turn, ordinal: str, outcome: CallOutcome) -> None:
         """Hand a recorded outcome to whoever runs the turn now and asked for it; held up while the disk is behind."""
         self._recorder.ledger.when_room(lambda: self._hand_over(turn, ordinal, outcome))
+        self._look_at_budgets()
 
     def asks(self, process: LiveProcess, turn: Turn, ordinal: str) -> bool:
         """Whether ``process`` still runs the turn and waits for this call."""
@@ -207,6 +217,7 @@ class Turns:
         if process is None or process.turn != turn.id or ordinal not in process.asked:
             return
         process.asked.discard(ordinal)
+        process.calls_s.pop(ordinal, None)
         round_, index = ordinal.split(".")
         self._cells.result(process.pid, turn.id, int(round_), int(index), outcome)
 
@@ -230,7 +241,8 @@ class Turns:
     def _watch(self, process: LiveProcess) -> None:
         """See that the turn of ``process`` ends, whatever else goes wrong: its mailbox waits behind it."""
         loop, limit_s = asyncio.get_running_loop(), self._bounds.turn_timeout_s
-        process.overdue = loop.call_later(limit_s, self._overdue, process, process.turn)
+        left_s = self._time_left_s(self._state.turns[process.turn])
+        process.overdue = loop.call_later(min(limit_s, left_s), self._overdue, process, process.turn)
 
     def _overdue(self, process: LiveProcess, ident: str) -> None:
         if self._live.get(process.pid) is not process or process.turn != ident:
@@ -238,7 +250,25 @@ class Turns:
         if process.state is ProcessState.SUSPENDED:
             self._watch(process)
         else:
-            self.cut_short(process, "error", f"the turn did not end within {self._bounds.turn_timeout_s:g} s")
+            turn = self._state.turns.get(ident)
+            limit_s = self._bounds.turn_timeout_s
+            short = turn is not None and self._time_left_s(turn) < limit_s
+            why = "the time that its budget had left" if short else f"{limit_s:g} s"
+            self.cut_short(process, "error", f"the turn did not end within {why}")
+
+    def _time_left_s(self, turn: Turn) -> float:
+        """What budgets leave a turn, without what it has taken since it was handed out."""
+        payers = self._state.accounts.book.payers(turn.address, turn.mail.payer, "time_ms")
+        return min((max(0, account.lines["time_ms"].left) / 1000 for account in payers), default=inf)
+
+    def _look_at_budgets(self) -> None:
+        if self._state.accounts.book.due:
+            self._signals.say(BudgetsDue())
+
+    def short_of_tokens(self, account: str) -> None:
+        """A question was refused since ``account`` had too few left for it; empty: for another reason."""
+        if account:
+            self._signals.say(TokensShort(account))
 
     def has_ended(self, ident: str) -> bool:
         """Whether a turn that is open by the record has ended already: the disk has not taken that yet."""
@@ -267,9 +297,7 @@ class Turns:
     def _record_end(self, turn: Turn, end: End) -> None:
         status, reply = end.status, end.reply
         unit = self._recorder.unit()
-        unit.add(*self._parts.settle(turn), self._ended(turn, end.pid, status, reply))
-        if end.remember:
-            unit.add(self.histories.addition(turn, end.remember))
+        self.add_end(unit, turn, end)
         self._parts.reply(unit, turn.mail, status, reply, end.pid)
         try:
             ticket = self._recorder.commit(unit)
@@ -285,6 +313,26 @@ class Turns:
         del self._ends[turn.id]
         self._leave(turn)
         self._tell(turn, ticket, status, reply)
+        self._look_at_budgets()
+        self._go_on(turn.address)
+
+    def add_end(self, unit: Unit, turn: Turn, end: End) -> None:
+        """Add the records that end a turn, but for the answer to its message."""
+        unit.add(*self._parts.settle(turn), self._ended(turn, end.pid, end.status, end.reply))
+        if end.remember:
+            unit.add(self.histories.addition(turn, end.remember))
+
+    def was_cut(self, turn: Turn, why: str, ticket: Ticket | None) -> None:
+        """It is written, with ``ticket``, that a turn was cancelled: nobody runs it now, and its mailbox goes on."""
+        process = self._live.at(turn.address)
+        if process is not None and process.turn == turn.id:
+            self._cells.end_turn(process.pid, turn.id, why)
+        self._signals.tell(TurnOver(turn.id))
+        self._leave(turn)
+        if turn.diverged and process is not None and process.state is ProcessState.SUSPENDED:
+            process.on(ProcessEvent.RESUME)
+        self._tell(turn, ticket, "cancelled", why)
+        self._look_at_budgets()
         self._go_on(turn.address)
 
     def _runs(self, turn: Turn) -> LiveProcess | None:
@@ -295,6 +343,7 @@ class Turns:
     def _leave(self, turn: Turn) -> None:
         if (process := self._runs(turn)) is not None:
             process.leave_turn()
+            process.since_s = asyncio.get_running_loop().time()
             if process.state is ProcessState.SUSPENDED:
                 process.on(ProcessEvent.RESUME)
 
@@ -312,13 +361,13 @@ class Turns:
             "turn.ended", body, pid=pid, subject=turn.id, trace=turn.mail.trace, cause=turn.started_seq
         )
 
-    def _tell(self, turn: Turn, ticket: Ticket, status: str, reply: str) -> None:
+    def _tell(self, turn: Turn, ticket: Ticket | None, status: str, reply: str) -> None:
         """Tell the end to whoever waits for it once it is on the disk, however long that refuses: it is told once."""
         end = {"status": status, "reply": reply, "turn": turn.id}
         self._after.do(lambda: self._watchers.ended(turn.mail.id, end), ticket)
 
     def cut_short(self, process: LiveProcess, status: str, why: str) -> bool:
-        """End the open turn of a process from outside (``cancelled``, ``error``); its message is acknowledged. False
+        """End the open turn of a process from outside (``error``); its message is acknowledged. False
         when there is none, or it has ended already.
         """
         turn = self._state.turns.get(process.turn)
@@ -337,6 +386,7 @@ class Turns:
         self._cells.end_turn(process.pid, turn.id, why)
         self._signals.tell(TurnOver(turn.id))
         process.leave_turn()
+        process.since_s = asyncio.get_running_loop().time()
         self._watchers.emit(turn.mail.id, {"event": "diverged", "turn": turn.id, "ordinal": call.ordinal})
         if process.draining:
             self._signals.say(TurnDrained(process.pid))
@@ -363,5 +413,5 @@ class Turns:
 
     def _fail(self, turn: Turn, pid: int, status: str, why: str) -> None:
         self._parts.dead_letter(
-            turn.mail.id, why, (*self._parts.settle(turn), self._ended(turn, pid, status, why))
+            turn.mail.id, why, (*self._parts.settle(turn), self._ended(turn, pid, status, why)), status
         )

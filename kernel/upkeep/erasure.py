@@ -25,6 +25,7 @@ PROTECTED: Mapping[str, str] = {
     "state.accepted": "it says which state a person has accepted, and why",
     "node.stopped": "it says when the node stopped, and why",
     "process.spawned": "it says who made which process, and with what rights",
+    "process.changed": "it says what a process was changed to",
 }
 MOST_LEFT = 1000
 DEFAULT_SESSION = "main"
@@ -33,7 +34,8 @@ _READS_MEMORY = ("memory_search", "memory_read", "knowledge_base")
 _DOCUMENT = re.compile(r'"id":"(d[0-9]+)"').findall
 _OF_TURN = ("turn", "model", "sys", "tool", "monitor")
 _TOLD = ("message.accepted", "message.sent")
-_CAUSED = (*_TOLD, "message.replied", "memory.written", "process.exited")
+_PUBLISHED = "topic.published"
+_CAUSED = (*_TOLD, _PUBLISHED, "message.replied", "memory.written", "process.exited")
 _COMMANDS = ("operator.command", "peer.command")
 _SPAWNED = "process.spawned"
 _MEASURED = re.compile(r"[0-9]+ characters").fullmatch
@@ -136,6 +138,8 @@ class _Finder:
         self._said: set[str] = set()  # of which an entry is selected
         self._causes: set[int] = set()
         self._repeating: set[int] = set()  # no part of a turn, and says what is erased
+        self._ordered: set[int] = set()  # commands that are selected, and may be why something ended
+        self._published: set[int] = set()  # that of which a copy is selected: the others say the same
         self._concerned: set[str] = set()
         self._messages: set[str] = set()
         self._sessions: set[Session] = set()
@@ -206,6 +210,8 @@ class _Finder:
         body = record.body
         if kind == "memory.written":
             self._documents.append(body["id"])
+        elif kind in _COMMANDS:
+            self._ordered.add(record.entry.seq)
         elif kind == "process.exited":
             self._exits.add(body["pid"])
         elif kind == "message.refused":
@@ -259,15 +265,20 @@ class _Finder:
         if record.entry.kind in _COMMANDS:
             if not record.erased and _repeats(record.body["arguments"]):
                 self._repeating.add(record.entry.seq)
+        elif record.entry.kind == _PUBLISHED:
+            self._published.add(record.entry.seq)
+            if record.entry.cause >= 0:
+                yield from self._turn_or_command(self._ledger.entry(record.entry.cause))
         elif turn := _turn_of(record):
             yield turn
 
     def _pass_on(self) -> None:
         """Concern the turns that were handed what turns concerned say: those of messages and of processes that these
-        sent and started, those that asked for their answers or read documents of theirs, and later ones of the same
-        sessions, whose history says it. All in one reading, in the order in which it happened.
+        sent and started, those that asked for their answers or read documents of theirs, those that got the same
+        publication, and later ones of the same sessions, whose history says it. All in one reading, in the order in
+        which it happened.
         """
-        members, reached = set[int](), set[str]()
+        members, reached = set(self._published), set[str]()
         sessions, children, documents = set[Session](), set[str](), set(self._documents)
         handled: dict[str, Handled] = {}
 
@@ -278,7 +289,7 @@ class _Finder:
                 where, turn = handled.get(turn) or _handled(self._ledger.entry(_seq_of(turn)))
                 sessions.update(where)
 
-        starts = map(_seq_of, self._concerned | documents)
+        starts = *map(_seq_of, self._concerned | documents), *self._published
         for record in self._ledger.entries(min(starts, default=self._ledger.size)):
             entry, turn = record.entry, _turn_of(record)
             is_caused = entry.cause in members
@@ -317,16 +328,19 @@ class _Finder:
         return found | self._exits | ({self._selection.pid} if self._selection.pid is not None else set())
 
     def _left(self) -> Iterator[tuple[int, str]]:
-        """Entries of the turns concerned, and what these caused, that are not selected and still have a body."""
-        starts = [*map(_seq_of, self._concerned), *self._repeating]
-        members: set[int] = set()
+        """Entries of the turns concerned, what these caused, and exits that say why a command ordered them, which are
+        not selected and still have a body.
+        """
+        starts = [*map(_seq_of, self._concerned), *self._repeating, *self._ordered, *self._published]
+        members = set(self._published)
         for record in self._ledger.entries(min(starts, default=self._ledger.size)):
             entry = record.entry
             if entry.seq in self._repeating or (entry.kind == _SPAWNED and entry.cause in members):
                 yield entry.seq, entry.kind
                 continue
             is_caused = entry.cause in members and (entry.kind in _CAUSED or record.erased)
-            if is_caused or _turn_of(record) in self._concerned:
+            is_by_order = entry.kind == "process.exited" and entry.cause in self._ordered
+            if is_caused or is_by_order or _turn_of(record) in self._concerned:
                 members.add(entry.seq)
                 self._sessions.update(_handled(record)[0])
                 if entry.seq not in self.selected and not record.erased and entry.kind not in PROTECTED:
@@ -361,12 +375,14 @@ def _turn_of(record: EntryRecord) -> str:
 
 
 def _repeats(arguments: str) -> bool:
-    """Whether a command's arguments name a session, or hold a title or a prompt, as those of older nodes do."""
+    """Whether a command's arguments name a session, say why, which the exit that follows repeats, or hold a title or a
+    prompt, as those of older nodes do.
+    """
     told = json.loads(arguments)
     prompt = _prompt(told["spec"]) if "spec" in told else ""
     if told.get("session", DEFAULT_SESSION) != DEFAULT_SESSION:
         return True
-    return any(text and not _MEASURED(text) for text in (told.get("title", ""), prompt))
+    return any(text and not _MEASURED(text) for text in (told.get("title", ""), told.get("why", ""), prompt))
 
 
 def _prompt(spec: str) -> str:

@@ -9,7 +9,8 @@ process too (each of them follows its own policy). A call is lost only when noth
 who hears of it may make it again. A call *without effects* is answered with ``timeout``; its process gets no more calls
 and is killed when its other calls are over, so what hangs can go on that long. In both cases the next process is
 started at once; but while as many as there may be (:attr:`WorkerLimits.retired_processes`) have calls that are not
-over, calls wait for the first of them to end.
+over, calls wait for the first of them to end. A call that is *stopped* never brings that about: while its process is
+the last that may be, it goes on there with the calls of others.
 """
 
 from __future__ import annotations
@@ -113,6 +114,17 @@ def local_result(status: Status, text: str) -> WorkerResult:
     return WorkerResult(status, text, False, hash_text(text), len(text.encode()))
 
 
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A call that was put. ``take_back()`` takes it out of the queue, and nothing is heard of it any more; one that was
+    handed over goes on. ``stop(why)`` ends the process that carries out one that was, as soon as no other call needs
+    it, and what came of the call is heard; one that waits goes on waiting.
+    """
+
+    take_back: Callable[[], None]
+    stop: Callable[[str], None]
+
+
 Came = WorkerResult | Exception
 """What came of a call: its result, or why there is none (WorkerLost, WorkerUnavailable, WorkerWithdrawn)."""
 
@@ -125,6 +137,8 @@ class _Job:
     timer: asyncio.TimerHandle | None = None
     late: bool = False
     done: bool = False
+    process: _Process | None = None
+    unwanted: str = ""  # why, when nobody wants it any more
 
     def end(self, came: Came) -> None:
         """Once, for the first that is said of it. A fault of whoever hears it is not the pool's, and not of the others
@@ -190,14 +204,10 @@ class WorkerPool:
         self._not_before_s = 0.0
         self._closed = False
 
-    def put(
-        self, call: WorkerCall, begin: Callable[[], bool], ended: Callable[[Came], None]
-    ) -> Callable[[], None]:
+    def put(self, call: WorkerCall, begin: Callable[[], bool], ended: Callable[[Came], None]) -> Placed:
         """Queue a call. ``ended`` is called once with what came of it, in the very iteration of the loop that hears of
         it, and maybe before this returns. ``begin()`` is asked immediately before the call is sent, and is the last
         word: False, and it is :class:`WorkerWithdrawn`. Raises WorkerUnavailable.
-
-        What is returned takes the call out of the queue; one that was sent goes on. ``ended`` is not called any more.
         """
         if self._closed:
             raise WorkerUnavailable(_STOPPING)
@@ -211,7 +221,7 @@ class WorkerPool:
             job.done = True
             self._queue.pop(job, None)
 
-        return take_back
+        return Placed(take_back, partial(self._stop, job))
 
     async def run(self, call: WorkerCall, begin: Callable[[], bool]) -> WorkerResult:
         """The same as a coroutine, which returns the result or raises what else came; cancelling it takes back."""
@@ -261,6 +271,7 @@ class WorkerPool:
 
     def _hand_over(self, process: _Process, job: _Job) -> None:
         call = job.call
+        job.process = process
         process.jobs.add(job)
         loop = asyncio.get_running_loop()
         job.timer = loop.call_later(call.timeout_s, self._time_out, process, job)
@@ -281,15 +292,58 @@ class WorkerPool:
             self._tell_lost(process)
         else:
             job.end(came)
-        if process.retired and not process.jobs:
-            self._end(process)
+        self._end_unneeded(process)
         self._deliver_next()
 
-    def _time_out(self, process: _Process, job: _Job) -> None:
-        text = f"{job.call.tool} did not end within {job.call.timeout_s:g} s"
+    def _stop(self, job: _Job, why: str) -> None:
+        """Nobody wants what was handed over."""
+        process = job.process
+        if process is None or job not in process.jobs or job.unwanted:
+            return
+        job.unwanted = why
+        self._end_unneeded(process)
+        self._start_next()
+
+    def _end_unneeded(self, process: _Process) -> None:
+        """A process with calls that nobody wants takes no more, unless others had to wait for its end then. It is ended
+        when it has only such ones; one that takes none, when it has none too.
+        """
+        unwanted = [job.unwanted for job in process.jobs if job.unwanted]
+        only = len(unwanted) == len(process.jobs)
+        if unwanted and (only or self._retired + 1 < self._limits.retired_processes):
+            self._retire(process)
+        if process.retired and only:
+            process.stopped = process.stopped or next(iter(unwanted), "")
+            self._end(process)
+
+    @property
+    def _retired(self) -> int:
+        """How many processes take no calls and have some that are not over."""
+        return sum(process.retired and bool(process.jobs) for process in self._processes)
+
+    def _retire(self, process: _Process) -> None:
         process.retired = True
         if self._current is process:
             self._vacate()
+
+    def end(self, hard: bool, why: str) -> None:
+        """End the process that takes calls, for ``why``, and start another. ``hard``: with the calls that it has, which
+        may be in doubt then; else when these are over.
+        """
+        process = self._current
+        if process is None:
+            return
+        self._retire(process)
+        if hard:
+            process.stopped = why
+            self._end(process)
+        else:
+            self._end_unneeded(process)
+        self._start_next()
+
+    def _time_out(self, process: _Process, job: _Job) -> None:
+        text = f"{job.call.tool} did not end within {job.call.timeout_s:g} s"
+        self._retire(process)
         if job.call.effects:  # what it sent before its death is still its answer
             job.late = True
             process.stopped = text
@@ -297,16 +351,14 @@ class WorkerPool:
         else:
             process.jobs.discard(job)
             job.end(local_result("timeout", text))
-            if not process.jobs:
-                self._end(process)
+            self._end_unneeded(process)
         self._start_next()
 
     # -- the life of a process
 
     def _start_next(self) -> None:
         """Start a process, unless too many have calls that are not over; when one of them ends this is asked again."""
-        retired = sum(process.retired and bool(process.jobs) for process in self._processes)
-        if not self._closed and retired < self._limits.retired_processes:
+        if not self._closed and self._retired < self._limits.retired_processes:
             self._begin_start()
 
     def _begin_start(self) -> asyncio.Task[None]:
@@ -442,6 +494,10 @@ class WorkerPool:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def marks(self) -> list[Mark]:
+        """Of its processes, those that are just ending too."""
+        return [process.mark for process in self._processes]
+
     async def close(self) -> None:
         """Kill every process. Waiting calls fail with WorkerUnavailable, those under way with WorkerLost."""
         self._closed = True
@@ -462,7 +518,7 @@ class WorkerPool:
         await asyncio.gather(*(process.helper.stop() for process in processes), return_exceptions=True)
 
 
-async def waited_for(put: Callable[[Callable[[Came], None]], Callable[[], None]]) -> WorkerResult:
+async def waited_for(put: Callable[[Callable[[Came], None]], Placed]) -> WorkerResult:
     """What comes of a call that ``put(ended)`` queues. Cancelling this takes it back. Raises what is no result."""
     future: asyncio.Future[WorkerResult] = asyncio.get_running_loop().create_future()
 
@@ -474,11 +530,11 @@ async def waited_for(put: Callable[[Callable[[Came], None]], Callable[[], None]]
         else:
             future.set_exception(came)
 
-    take_back = put(ended)
+    placed = put(ended)
     try:
         return await future
     finally:
-        take_back()
+        placed.take_back()
 
 
 def _request(call: WorkerCall) -> Run | Probe:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from pathlib import Path
 from kernel.abi import ToolDeclaration
 from kernel.cell.link.frames import UNHEEDED, Hearing
 from kernel.helper.helper import HelperCommand
-from kernel.helper.os_processes import SESSION_VARIABLE
+from kernel.helper.os_processes import SESSION_VARIABLE, Mark
 from kernel.toolbox.declaration import DeclarationError, declaration_from_data
 from kernel.toolbox.files import UNKNOWN
 from kernel.toolbox.protected import NOTHING_PROTECTED, ProtectedPaths
@@ -24,6 +24,7 @@ from kernel.toolbox.registry import BUILTIN_PACKAGE, RegistryError, ToolSource, 
 from kernel.worker.intent import Spent, receipt_index
 from kernel.worker.pool import (
     Came,
+    Placed,
     WorkerCall,
     WorkerLeft,
     WorkerLimits,
@@ -49,6 +50,7 @@ __all__ = [
     "WorkerWithdrawn",
     "Workers",
     "worker_command",
+    "worker_name",
 ]
 
 ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", SESSION_VARIABLE)
@@ -62,9 +64,18 @@ class Description:
     faults: dict[str, str]
 
 
-def worker_command(name: str, cwd: Path, logs: Path, limits: WorkerLimits) -> HelperCommand:
-    """How a worker is started: an allow-listed environment (no keys of the node), safe path, a log of its own."""
-    env = {key: os.environ[key] for key in ENVIRONMENT if key in os.environ}
+def worker_name(package: str) -> str:
+    """What the worker of a package is called."""
+    return f"worker-{package}"
+
+
+def worker_command(
+    name: str, cwd: Path, logs: Path, limits: WorkerLimits, variables: Mapping[str, str] | None = None
+) -> HelperCommand:
+    """How a worker is started: an allow-listed environment (no keys of the node) and the ``variables`` that its tools
+    are configured with, safe path, a log of its own.
+    """
+    env = {**(variables or {}), **{key: os.environ[key] for key in ENVIRONMENT if key in os.environ}}
     argv = (sys.executable, "-P", "-m", "kernel.worker.worker", "--threads", str(limits.calls_at_once))
     return HelperCommand(name, argv, {**env, "PYTHONUNBUFFERED": "1"}, cwd, logs / f"{name}.log")
 
@@ -103,7 +114,7 @@ class Workers:
         self._sources = grouped
         self._pools: dict[str, WorkerPool] = {}
         for package, members in grouped.items():
-            name = f"worker-{package}"
+            name = worker_name(package)
             tools = [ToolImport(source.name, source.import_string, source.python_path) for source in members]
             builtin = package == BUILTIN_PACKAGE
             setup = Configure((key,), builtin, tuple(tools), protected.paths, protected.own_groups)
@@ -141,16 +152,14 @@ class Workers:
             faults |= bad
         return Description(tuple(declarations), faults)
 
-    def put(
-        self, call: WorkerCall, begin: Callable[[], bool], ended: Callable[[Came], None]
-    ) -> Callable[[], None]:
+    def put(self, call: WorkerCall, begin: Callable[[], bool], ended: Callable[[Came], None]) -> Placed:
         """Have one call run; each intent runs once. See :meth:`WorkerPool.put`: ``ended`` gets the result, or
         WorkerLost (in doubt), WorkerUnavailable or WorkerWithdrawn (surely not run). Raises WorkerUnavailable.
         """
         if not self._spent.claim(receipt_index(call.receipt)):
             text = "this intent was handed to a worker before, or has no readable receipt; each runs once"
             ended(local_result("refused", text))
-            return lambda: None
+            return Placed(lambda: None, lambda why: None)
         return self._pools[self._package_of.get(call.tool, BUILTIN_PACKAGE)].put(call, begin, ended)
 
     async def run(self, call: WorkerCall, begin: Callable[[], bool] = lambda: True) -> WorkerResult:
@@ -167,6 +176,16 @@ class Workers:
         """What the probe of the tool says became of an effect; nothing is done. Raises as :meth:`run`."""
         probe = replace(call, op="probe", effects=False)
         return await self._pools[self._package_of.get(call.tool, BUILTIN_PACKAGE)].run(probe, lambda: True)
+
+    def end(self, name: str, hard: bool, why: str) -> None:
+        """End the worker of that name, as :meth:`WorkerPool.end`."""
+        for package, pool in self._pools.items():
+            if worker_name(package) == name:
+                pool.end(hard, why)
+
+    def marks(self) -> list[Mark]:
+        """Of the worker processes that there are: what they have started bears them, and is theirs."""
+        return [mark for pool in self._pools.values() for mark in pool.marks()]
 
     async def close(self) -> None:
         """Kill every worker; calls under way are lost."""

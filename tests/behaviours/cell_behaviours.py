@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import sys
 import time
-from typing import Any
+from collections import Counter
+from typing import Any, ClassVar
 
 from kernel.abi import (
     OPEN_CALLS,
@@ -171,6 +173,27 @@ class Blocks(Base):
         return "unreachable"
 
 
+class NeverYields(Base):
+    """Native code that never gives the interpreter back: no other thread of the cell goes on either."""
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        sys.log("computing")
+        await asyncio.sleep(0.01)
+        sum(itertools.repeat(0))
+        return "unreachable"
+
+
+class Explodes(Base):
+    """Takes 128 MiB and keeps the cell with it."""
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        held = bytearray(os.urandom(1)) * (128 * 2**20)
+        sys.log(f"holds {len(held)}")
+        await asyncio.sleep(0.01)
+        time.sleep(3600)
+        return "unreachable"
+
+
 class StartRaises(Echo):
     def __init__(self, info: ProcessInfo) -> None:
         raise RuntimeError("no such start")
@@ -179,6 +202,85 @@ class StartRaises(Echo):
 class StartHangs(Echo):
     def __init__(self, info: ProcessInfo) -> None:
         time.sleep(3600)
+
+
+class Strays(Base):
+    """Does what its message says, and the next time something else."""
+
+    runs: Counter[str] = Counter()  # noqa: RUF012 -- what both of its instances have
+
+    def __init__(self, info: ProcessInfo) -> None:
+        super().__init__(info)
+        self.word = info.config.pop("word")
+
+    async def handle(self, message: Message, sys: Syscalls) -> TurnResult:
+        self.runs[message.text] += 1
+        run = self.runs[message.text]
+        match message.text:
+            case "asks":
+                await sys.now()
+                await sys.call_tool("t", {"run": run})
+            case "asks more":
+                for _ in range(run):
+                    await sys.now()
+            case "asks less":
+                for _ in range(3 - run):
+                    await sys.now()
+            case "raises" if run > 1:
+                raise ValueError("again")
+            case "returns":
+                return TurnResult(f"run {run}")
+            case "changes what it asked":
+                asked = {"role": "user", "content": "hi"}
+                await sys.ask_model(ModelRequest((asked,)))
+                asked["content"] = "changed"
+            case "changes what it was told":
+                for record in await sys.history():
+                    await sys.call_tool("t", record)
+                    record["old"] = "changed"
+                answer = await sys.ask_model(ModelRequest(({"role": "user", "content": "hi"},)))
+                await sys.call_tool("t", str(answer))
+            case "large":
+                await sys.call_tool("t", "x" * (17 * 2**20))
+            case "together":
+                await asyncio.gather(sys.now(), sys.random(), sys.call_tool("t", {}))
+        return TurnResult("done")
+
+
+class GoesOn(Base):
+    """Leaves a task that goes on making calls, and takes longer the second time."""
+
+    left: ClassVar[list[asyncio.Task[None]]] = []
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        self.left.append(asyncio.create_task(self.again(sys)))
+        await asyncio.sleep(0.2 * (len(self.left) - 1))
+        return "done"
+
+    @staticmethod
+    async def again(sys: Syscalls) -> None:
+        while True:
+            await sys.call_tool("left", {})
+
+
+class Promises(Base):
+    """Answers with an awaitable that is no coroutine."""
+
+    def handle(self, message: Message, sys: Syscalls) -> asyncio.Future[str]:
+        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        answer.set_result("done")
+        return answer
+
+
+class Remembering(Base):
+    """Counts its turns in memory, which a crash takes."""
+
+    turns = 0
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        self.turns += 1
+        await sys.call_tool("t", {"turn": self.turns})
+        return "done"
 
 
 class Large(Base):

@@ -17,6 +17,7 @@ from cognition.providers.base import OfferedTool, Question
 from cognition.providers.offline import Offline
 from kernel.abi import (
     Behaviour,
+    Linked,
     Message,
     ModelAnswer,
     ModelRequest,
@@ -75,6 +76,15 @@ class Node(Syscalls):
 
     async def demonitor(self, ref: str, *, flush: bool = False) -> bool:
         raise AssertionError("the agent watches nobody")
+
+    async def link(self, target: str) -> Linked:
+        raise AssertionError("the agent is linked with nobody")
+
+    async def unlink(self, ref: str) -> bool:
+        raise AssertionError("the agent is linked with nobody")
+
+    async def trap_exits(self, on: bool = True) -> bool:
+        raise AssertionError("the agent is linked with nobody")
 
     def log(self, text: str) -> None:
         return

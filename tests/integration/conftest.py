@@ -13,6 +13,7 @@ from tests.integration.scripts import models as scripted_models
 from tests.own_code import own_code
 from tests.places import ROOT
 from tests.servers.processes import ModelServer, model_server
+from tests.sharing import RAY, set_of
 
 PLUGINS = own_code(Path(__file__).with_name("plugins"))
 BEHAVIOURS = own_code(ROOT / "tests" / "behaviours")
@@ -76,13 +77,47 @@ def fresh(new_node: NodeMaker) -> Iterator[LiveNode]:
         _look_after(node)
 
 
+class RayNode:
+    """The node on a real Ray, from the first test that asks for it to the last of those that run together: an idle
+    Ray takes a tenth of a core from the other tests.
+    """
+
+    def __init__(self, new_node: NodeMaker) -> None:
+        self._new_node = new_node
+        self._node: LiveNode | None = None
+
+    def up(self) -> LiveNode:
+        if self._node is None:
+            self._node = self._new_node("ray")
+            self._node.up()
+        return self._node
+
+    def end(self) -> None:
+        if self._node is not None:
+            _look_after(self._node)
+            self._node = None
+
+
+_RAY = pytest.StashKey[RayNode]()
+
+
 @pytest.fixture(scope="session")
-def ray_node(new_node: NodeMaker) -> Iterator[LiveNode]:
-    """The one node on a real Ray, for the whole run."""
-    node = new_node("ray")
-    node.up()
-    yield node
-    _look_after(node)
+def rays(new_node: NodeMaker, request: pytest.FixtureRequest) -> Iterator[RayNode]:
+    rays = request.config.stash[_RAY] = RayNode(new_node)
+    yield rays
+    rays.end()
+
+
+@pytest.fixture(scope="module")
+def ray_node(rays: RayNode) -> LiveNode:
+    return rays.up()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    together = nextitem is not None and set_of(nextitem.nodeid) == RAY
+    if _RAY in item.config.stash and not together:
+        item.config.stash[_RAY].end()
 
 
 def _look_after(node: LiveNode) -> None:
@@ -102,6 +137,7 @@ def _configuration(base_url: str) -> str:
             "worker_pid",
             "dies",
             "hangs",
+            "breeds",
             "floods",
             "prowls",
             "besieges",
@@ -111,6 +147,7 @@ def _configuration(base_url: str) -> str:
     imports = {
         "planner": ("probe_behaviours:Planner", PLUGINS, "shared"),
         "watcher": ("probe_behaviours:Watcher", PLUGINS, "shared"),
+        "linker": ("probe_behaviours:Linker", PLUGINS, "shared"),
         "gated": ("probe_behaviours:Gated", PLUGINS, "dedicated"),
         "holds": ("probe_behaviours:Holds", PLUGINS, "shared"),
         "modules": ("probe_behaviours:Modules", PLUGINS, "dedicated"),

@@ -59,6 +59,7 @@ def test_a_wrong_configuration_names_every_fault(unborn: LiveNode) -> None:
     refused(unborn, "invalid", "node.engine", "limits.processes", "base_url", "weftos.toml:2")
 
 
+@pytest.mark.slow
 def test_a_configuration_that_is_no_toml_names_the_line(unborn: LiveNode) -> None:
     unborn.configuration = "[node\n"
     refused(unborn, "invalid", "line 1")
@@ -71,13 +72,14 @@ def test_a_path_too_long_for_a_socket(unborn: LiveNode) -> None:
     refused(unborn, "invalid", "too long for sockets", "XDG_RUNTIME_DIR")
 
 
-@pytest.mark.parametrize("part", ["", "keys"])
+@pytest.mark.parametrize("part", ["", pytest.param("keys", marks=pytest.mark.slow)])
 def test_a_data_or_key_directory_that_others_can_write(unborn: LiveNode, part: str) -> None:
     (unborn.data / part).chmod(0o777)
     refused(unborn, "refused", str(unborn.data / part), "has mode 0777", "chmod go-w")
 
 
 @needs_root
+@pytest.mark.slow
 def test_a_configuration_of_another_user(unborn: LiveNode) -> None:
     os.chown(unborn.data / "weftos.toml", STRANGER, STRANGER)
     refused(unborn, "refused", "weftos.toml", f"belongs to user {STRANGER}")
@@ -88,7 +90,7 @@ def test_a_configuration_of_another_user(unborn: LiveNode) -> None:
     refused(unborn, "refused", "weftos.toml", f"belongs to user {STRANGER}")
 
 
-@pytest.mark.parametrize("section", ["tools", "behaviours"])
+@pytest.mark.parametrize("section", ["tools", pytest.param("behaviours", marks=pytest.mark.slow)])
 def test_code_that_others_can_write(unborn: LiveNode, section: str) -> None:
     (unborn.place / "open" / "mine").mkdir(parents=True)
     (unborn.place / "open" / "mine" / "theirs.py").write_text("open('ran', 'w').close()\n")
@@ -108,38 +110,46 @@ def test_a_second_node_on_the_same_directory(node: LiveNode, new_node: NodeMaker
 
 
 @pytest.fixture(scope="module")
-def two_lives(new_node: NodeMaker) -> tuple[Path, Path]:
-    """Two data directories whose nodes have run and stopped cleanly."""
-    nodes = new_node(), new_node()
-    for made in nodes:
-        made.configuration = ""
-        made.up()
-        if made is nodes[0]:
-            made.api.spawn("ada", tools=["calculator"])
-            made.api.memory.add("the loom is in room 12")
-        made.down()
-    return nodes[0].data, nodes[1].data
+def life(new_node: NodeMaker) -> Path:
+    """A data directory whose node has run and stopped cleanly."""
+    node = new_node()
+    node.configuration = ""
+    node.up()
+    node.api.spawn("ada", tools=["calculator"])
+    node.api.memory.add("the loom is in room 12")
+    node.down()
+    return node.data
+
+
+@pytest.fixture(scope="module")
+def other_life(new_node: NodeMaker) -> Path:
+    """Another one's."""
+    node = new_node()
+    node.configuration = ""
+    node.up()
+    node.down()
+    return node.data
 
 
 @pytest.fixture
-def reborn(unborn: LiveNode, two_lives: tuple[Path, Path]) -> LiveNode:
+def reborn(unborn: LiveNode, life: Path) -> LiveNode:
     """A node with a copy of the first."""
     shutil.rmtree(unborn.data)
-    shutil.copytree(two_lives[0], unborn.data)
+    shutil.copytree(life, unborn.data)
     return unborn
 
 
-def test_another_nodes_data_directory(reborn: LiveNode, two_lives: tuple[Path, Path]) -> None:
+@pytest.mark.slow
+def test_another_nodes_data_directory(reborn: LiveNode, life: Path, other_life: Path) -> None:
     shutil.rmtree(reborn.data / "keys")
-    shutil.copytree(two_lives[1] / "keys", reborn.data / "keys")
-    refused(
-        reborn, "conflict", load_keys(two_lives[0] / "keys").origin, load_keys(two_lives[1] / "keys").origin
-    )
+    shutil.copytree(other_life / "keys", reborn.data / "keys")
+    refused(reborn, "conflict", load_keys(life / "keys").origin, load_keys(other_life / "keys").origin)
 
 
-def test_heads_of_another_node(reborn: LiveNode, two_lives: tuple[Path, Path]) -> None:
+@pytest.mark.slow
+def test_heads_of_another_node(reborn: LiveNode, other_life: Path) -> None:
     shutil.rmtree(reborn.data / "heads")
-    shutil.copytree(two_lives[1] / "heads", reborn.data / "heads")
+    shutil.copytree(other_life / "heads", reborn.data / "heads")
     refused(reborn, "conflict", "heads/")
 
 
@@ -165,6 +175,7 @@ def test_a_damaged_data_directory(
     refused(unborn, code, words)
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_running_nodes_directory_leaves_that_node_alone(
     node: LiveNode, new_node: NodeMaker
 ) -> None:
@@ -271,6 +282,7 @@ def forge_snapshot(data: Path) -> None:
     sealed("", "", replace(found, state=msgpack.packb(parts)), documents).change(data)
 
 
+@pytest.mark.slow
 def test_a_file_in_place_of_the_data_directory(new_node: NodeMaker) -> None:
     node = new_node()
     node.data.write_text("not a directory")

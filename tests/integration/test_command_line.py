@@ -79,6 +79,7 @@ def test_a_node_from_first_start_to_stop(terminal: Terminal) -> None:
     assert terminal.json("chain", "status")["stopped_cleanly"] is True
 
 
+@pytest.mark.slow
 def test_a_node_in_the_foreground_stops_with_its_terminal_and_comes_back_with_its_processes(
     terminal: Terminal,
 ) -> None:

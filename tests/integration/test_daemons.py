@@ -23,7 +23,7 @@ def cut_loose(node: LiveNode, name: str = "once") -> list[int]:
     return pids
 
 
-@pytest.mark.parametrize("engine", ["local", pytest.param("ray", marks=pytest.mark.ray)])
+@pytest.mark.parametrize("engine", ["local", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.slow])])
 def test_what_was_cut_loose_goes_with_the_node(new_node: NodeMaker, engine: str) -> None:
     node = new_node(engine)
     node.up()

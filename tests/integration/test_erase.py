@@ -127,6 +127,7 @@ def entries(node: LiveNode, kind: str) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.slow
 def test_single_entries_and_what_is_left_of_their_turn(small: LiveNode) -> None:
     node = small
     converse(node)
@@ -185,6 +186,7 @@ def test_a_node_killed_while_it_erases_goes_on_at_its_next_start(small: LiveNode
     goes_on(node)
 
 
+@pytest.mark.slow
 def test_some_entries_are_never_erased_and_a_process_that_is_down_loses_its_session(small: LiveNode) -> None:
     node = small
     node.api.spawn("ada", tools=TOOLS)

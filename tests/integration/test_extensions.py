@@ -51,6 +51,7 @@ def test_an_own_tool_and_an_own_behaviour_work_as_the_readme_says(fresh: LiveNod
     assert len(workers) == 2, "built-in and third-party tools never share a process"
 
 
+@pytest.mark.slow
 def test_a_tool_that_a_process_does_not_hold_is_refused_to_it(fresh: LiveNode, tmp_path: Path) -> None:
     node = fresh
     node.configuration += (

@@ -65,7 +65,7 @@ class FullTmpfs:
         (node.data.parent / "ballast").unlink()
 
 
-@pytest.fixture(scope="module", params=["limit", "tmpfs"])
+@pytest.fixture(scope="module", params=["limit", pytest.param("tmpfs", marks=pytest.mark.slow)])
 def housed(request: pytest.FixtureRequest, new_node: NodeMaker) -> Iterator[tuple[LiveNode, Disk]]:
     """A running node with a process ``idle``, and its disk."""
     node = new_node()

@@ -290,9 +290,7 @@ def test_a_tool_that_hangs_is_ended_in_time_and_one_that_floods_is_cut(node: Liv
     until(lambda: before["text"] not in [line.split()[0] for line in node.left(node.os_pid)], "it is gone")
 
 
-def test_a_cancelled_turn_ends_at_once_and_its_call_is_recorded_when_it_is_known(
-    node: LiveNode, effects: Effects
-) -> None:
+def test_a_cancelled_turn_ends_at_once_and_its_call_is_in_doubt(node: LiveNode, effects: Effects) -> None:
     node.api.spawn("hasty", behaviour="planner", tools=["count"])
     effects.hold("cancelled")
     call = json.dumps([["count", {"port": effects.port, "effect": "cancelled"}]])
@@ -308,7 +306,8 @@ def test_a_cancelled_turn_ends_at_once_and_its_call_is_recorded_when_it_is_known
         return [entry["status"] for entry in node.entries("tool.outcome") if entry["turn"] == end["turn"]]
 
     until(outcome, "the outcome is in the ledger")
-    assert outcome() == ["ok"]
+    assert outcome() == ["in_doubt"]
+    node.api.doubts.resolve(f"{end['turn']}:0.0", "done")
     assert effects.count("cancelled") == 1
     with refused("not_found", "no open turn"):
         node.api.cancel("hasty")

@@ -7,6 +7,8 @@ import os
 import signal
 from typing import Any
 
+import pytest
+
 from tests.integration.live_node import WAIT_S, LiveNode, until
 
 
@@ -45,6 +47,7 @@ def test_each_is_told_of_the_end_before_it_and_after_a_boot_that_its_node_took_i
     assert end["detail"] == "it ran when its node ended"
 
 
+@pytest.mark.slow
 def test_one_that_refuses_is_parked_and_its_sibling_left_alone_until_a_person_starts_it(
     fresh: LiveNode,
 ) -> None:

@@ -6,6 +6,8 @@ import json
 import os
 import signal
 
+import pytest
+
 from tests.integration.live_node import WAIT_S, LiveNode, until
 
 TALKS = ("send_message",)
@@ -66,6 +68,7 @@ def test_watcher_and_watched_in_a_killed_cell_and_then_a_killed_node(fresh: Live
     node.down()
 
 
+@pytest.mark.slow
 def test_an_end_that_waits_in_the_mailbox_outlives_a_killed_node(fresh: LiveNode) -> None:
     node = fresh
     node.up()

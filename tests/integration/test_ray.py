@@ -7,7 +7,8 @@ import signal
 
 import pytest
 
-from kernel.operations.spawning import Isolation
+from kernel.operations.processes import ProcessRow
+from kernel.operations.spawning import Isolation, SpawnRequest
 from tests.integration.effects import Effects
 from tests.integration.live_node import WAIT_S, LiveNode, alive, until
 from tests.integration.scripts import WORDS
@@ -50,6 +51,43 @@ def test_a_killed_actor_is_healed_and_its_turn_goes_on_without_repeating(
     assert len([request for request in models.requests() if request["body"]["model"] == "ray-cell"]) == 5
 
 
+@pytest.mark.slow
+def test_one_kill_of_a_cell_of_two_hundred_is_one_restart_and_says_who_was_running(
+    ray_node: LiveNode,
+) -> None:
+    """First one of them is in a turn, then none."""
+    node = ray_node
+    node.api.spawn("crowd", supervisor=True, intensity=(5, 60.0))
+    node.api.spawn_all([SpawnRequest("one", behaviour="holds", under="/user/crowd")], count=200)
+
+    def crowd() -> dict[str, ProcessRow]:
+        return {row["name"]: row for row in node.api.ps() if row["address"].startswith("/user/crowd/")}
+
+    for counted, culprit in enumerate(("one-7", ""), 1):
+        if culprit:
+            node.api.send(culprit, "hold")
+            until(lambda: node.row("one-7")["turn"], "it holds its turn")
+        before = crowd()
+        [cell] = {row["os_pid"] for row in before.values()}
+        os.kill(cell, signal.SIGKILL)
+
+        def all_are_back(before: dict[str, ProcessRow] = before) -> bool:
+            now = crowd().values()
+            return all(row["state"] == "running" and row["pid"] > before[row["name"]]["pid"] for row in now)
+
+        until(all_are_back, "all two hundred run again")
+        assert (node.api.children("crowd")["counted"], len(before)) == (counted, 200)
+        ends = {row["name"]: row["last_exit"] for row in crowd().values()}
+        words = "no culprit is known"
+        if culprit:
+            assert ": crash: " in ends.pop(culprit)
+            words = f"/user/crowd/{culprit} (PID {before[culprit]['pid']}) was running"
+            node.api.cancel(culprit)
+            until(lambda: not node.row("one-7")["turn"], "its turn has ended")
+        assert all(": cell_lost: " in said and said.endswith(words) for said in ends.values())
+    node.api.stop("crowd")
+
+
 def test_a_killed_placer_is_healed_and_named_and_nothing_of_its_ray_is_left(ray_node: LiveNode) -> None:
     node = ray_node
     node.api.spawn("survivor")
@@ -87,6 +125,7 @@ def test_a_behaviour_that_holds_its_actor_can_be_killed_and_leaves_the_others_al
     assert "391" in node.api.send("neighbour", "what is 17*23", wait_s=WAIT_S)["reply"]
 
 
+@pytest.mark.slow
 def test_a_killed_node_on_ray_goes_on_with_the_same_turn_and_leaves_nothing(
     ray_node: LiveNode, effects: Effects, models: ModelServer
 ) -> None:

@@ -114,6 +114,7 @@ def test_a_clean_stop_and_start_brings_back_what_was_meant_to_run(
     assert "391" in node.api.send("resting", "what is 17*23", wait_s=WAIT_S)["reply"]
 
 
+@pytest.mark.slow
 def test_mail_that_waited_is_handled_after_a_kill(fresh: LiveNode, effects: Effects) -> None:
     node = fresh
     node.up()
@@ -133,6 +134,7 @@ def test_mail_that_waited_is_handled_after_a_kill(fresh: LiveNode, effects: Effe
     assert (tally["accepted"], tally["acknowledged"], tally["in_flight"]) == (3, 3, 0)
 
 
+@pytest.mark.slow
 def test_after_a_kill_the_parked_stay_parked_and_the_temporary_are_gone_with_their_mail_kept(
     fresh: LiveNode, effects: Effects
 ) -> None:
@@ -164,6 +166,7 @@ def test_after_a_kill_the_parked_stay_parked_and_the_temporary_are_gone_with_the
     assert (tally["accepted"], tally["dead"], tally["in_flight"]) == (4, 4, 0)
 
 
+@pytest.mark.slow
 def test_a_node_boots_without_what_its_configuration_does_not_name_any_more(fresh: LiveNode) -> None:
     node = fresh
     node.up()
@@ -287,6 +290,7 @@ def test_a_killed_worker_is_healed_and_a_call_without_effects_made_again(
     assert [entry["attempt"] for entry in intents][-2:] == [1, 2]
 
 
+@pytest.mark.slow
 def test_without_what_bears_the_gateway_a_question_is_answered_with_what_to_do(fresh: LiveNode) -> None:
     """Another one could not be closed from its birth; so it is said, at once, and a restart heals it."""
     fresh.up()

@@ -50,6 +50,9 @@ class RealWorld:
     def remove(self, address: str) -> None:
         self.until(lambda: not self._busy_removing(address))
 
+    def change(self, address: str, **fields: Any) -> None:
+        self.node.api.change(address, **fields)
+
     def _busy_removing(self, address: str) -> bool:
         try:
             self.node.api.remove(address)
@@ -99,6 +102,11 @@ class RealWorld:
         with pytest.raises(WeftosError) as caught:
             call()
         return str(caught.value.code)
+
+    def answer(self, call: Callable[[], object]) -> str:
+        with pytest.raises(WeftosError) as caught:
+            call()
+        return caught.value.word
 
 
 @pytest.fixture

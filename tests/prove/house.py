@@ -79,6 +79,11 @@ class House:
         self.run = Run(answer["os_pid"])
         return time.monotonic() - started
 
+    def starting(self) -> subprocess.Popen[bytes]:
+        """A start of the node that nobody has waited for yet."""
+        argv = [sys.executable, "-P", "-m", "weftos", "up", "--detach", "--data", str(self.node)]
+        return subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
     def down(self) -> None:
         self.run.hold()
         self.cli("down", "--data", str(self.node))

@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.prove.agents import prove_agents
+from tests.prove.chaos.proof import prove_chaos
 from tests.prove.cluster import LONG_S, QUICK_S, prove_mesh
 from tests.prove.commit_replay import prove_commit_replay
 from tests.prove.crash_walk import prove_crashes
@@ -32,8 +33,10 @@ from tests.prove.frames import prove_frames
 from tests.prove.interruptions import prove_interruptions
 from tests.prove.kills import prove_kills
 from tests.prove.mutants import prove_mutants
+from tests.prove.mutation import prove_mutation
 from tests.prove.power_cut import prove_power_cuts
 from tests.prove.recall import prove_recall
+from tests.prove.scale import prove_scale
 from tests.prove.simulation import prove_simulation
 from tests.prove.tamper import prove_tampering
 from tests.prove.tamper_db import prove_tampering_db
@@ -67,7 +70,7 @@ def command(*words: str) -> Prove:
 
 
 PARTS = (
-    Part("slow", "tests that take long, on several raylets too", 5, command("-m", "pytest", "-m", "slow")),
+    Part("slow", "tests that take long, on several raylets too", 7, command("-m", "pytest", "-m", "slow")),
     Part("vectors", "each published answer, each byte of a key changed", 1, command("-m", "tests.chain.vectors")),
     Part("hostile", "a hostile peer against a guarded node", 1, command("-m", "tests.mesh.hostile_peer")),
     Part("frames", "a hundred thousand hostile frames each from a cell and a peer", 4, prove_frames),
@@ -80,13 +83,17 @@ PARTS = (
     Part("turns", "one turn that does everything, killed or refused at each call that writes", 3, prove_turns),
     Part("faults", "reads, threads and awaits fail in a life that does everything; a node squeezed", 8, prove_faults),
     Part("mutants", "each sync left out once", 2, prove_mutants),
+    Part("mutation", "mutants of restarts, mail and replay: killed by a test, or with a reason", 2, prove_mutation),
     Part("simulation", "one kernel and two under a virtual clock; past defects put back", 8, prove_simulation),
     Part("kills", "kills of every part of a node under load", 3,
          lambda console, seed, quick: prove_kills(console, seed, QUICK_KILLS if quick else KILLS)),
     Part("interruptions", "cancel, stop, kill and timeouts in the middle of calls", 4,
          lambda console, seed, quick: prove_interruptions(console, seed, QUICK_BLOWS if quick else BLOWS)),
+    Part("chaos", "300 agents on Ray: cells, workers, Ray, placer, node killed; cancels, stops", 6, prove_chaos),
     Part("agents", "two hundred agents at once", 2,
          lambda console, seed, quick: prove_agents(console, quick)),
+    Part("scale", "1,000, 10,000 and 50,000 idle agents on one node, in a table", 3,
+         lambda console, seed, quick: prove_scale(console, quick)),
     Part("recall", "what the memory finds, in a table", 1,
          lambda console, seed, quick: prove_recall(console)),
     Part("mesh", "traffic between nodes while nodes and links are killed", 4,

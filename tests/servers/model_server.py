@@ -23,7 +23,8 @@ An answer has some of these keys:
                       "silence": nothing at all; "line": one line without end
   big_bytes           text of that many bytes
 
-``GET /requests`` gives everything that was asked so far: path, headers (lower case) and body.
+``GET /requests`` gives everything that was asked so far: path, headers (lower case), body, and whether who asked has
+``left`` before the end of the answer.
 """
 
 from __future__ import annotations
@@ -102,11 +103,12 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        answer = self.scripts.next({"path": self.path, "headers": headers, "body": body})
+        request = {"path": self.path, "headers": headers, "body": body, "left": False}
+        answer = self.scripts.next(request)
         try:
             self._answer(answer, body)
         except (BrokenPipeError, ConnectionResetError):
-            self.close_connection = True
+            request["left"] = self.close_connection = True
 
     def _answer(self, answer: Json, body: Json) -> None:
         headers = dict(answer.get("headers", {}))

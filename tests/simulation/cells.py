@@ -2,6 +2,9 @@
 
 A question to a model has all that was remembered and asked before in the turn, and is told as cells tell it.
 
+Who sits where follows :mod:`kernel.cells.health.suspects` and what the node says of each; a cell that dies may have
+had nobody running, and who is to blame may have held it or have been dead to the node already.
+
 They keep the rules of :class:`kernel.cells.cell_port.CellPort`: nothing is heard of a process that the node has ended,
 of a turn that is closed, or of a cell that is lost. Beside that they bear witness: no address has two processes here,
 no turn two, and none that has ended comes again.
@@ -12,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,9 +35,12 @@ from kernel.cells.cell_events import (
     Placement,
     TurnDone,
 )
+from kernel.cells.health.suspects import Suspects
+from kernel.model.states import CELL_LOST, CRASH, NORMAL, TIMEOUT
 from kernel.shapes import told
 from kernel.signals import Signals
-from kernel.slices.mailboxes import MESSAGE
+from kernel.slices.mailboxes import MESSAGE, PUBLICATION
+from tests.simulation.plans import OF_TURN
 from tests.simulation.world import World, plan_of
 
 SEATS = 4
@@ -66,6 +72,12 @@ class SimulatedCells:
         self._world = world
         self.hosted: dict[int, Hosted] = {}
         self._cells = 0
+        self._rooms: dict[str, str] = {}  # of each cell, who alone may be in it
+        self._felled: set[str] = set()  # who has taken a cell down, and does so again
+        self._suspects = Suspects(most=6, quiet_s=120.0)
+        self._silent: set[str] = (
+            set()
+        )  # cells whose links lose what either side says, and which are lost for that
         self.ambush: Callable[[str], None] | None = None  # who is told of the address that asks next
         self._ended: set[str] = set()  # turns that are over, in this boot
         self.turns: dict[str, int] = {}  # deliveries of each
@@ -78,7 +90,12 @@ class SimulatedCells:
                 self._world.broken(
                     f"{placement.address} has PID {other.placement.pid} in a cell, and PID {placement.pid} comes"
                 )
-        hosted = self.hosted[placement.pid] = Hosted(placement, self._seat())
+        if placement.pid in self._world.placed:
+            self._world.broken(f"PID {placement.pid} is given to {placement.address}, and was given before")
+        self._world.placed.add(placement.pid)
+        hosted = self.hosted[placement.pid] = Hosted(placement, self._seat(placement))
+        if self._lost_to(hosted):
+            return
         if self._world.chance.random() < 0.04:
             why = self._world.chance.choice(("no such behaviour", "timeout: not constructed in time"))
             self._later(hosted, lambda: self._fail(hosted, why))
@@ -93,7 +110,9 @@ class SimulatedCells:
             self._world.broken(f"{turn} is handed to PID {pid} and in the hands of another")
         if turn in self._ended:
             self._world.broken(f"{turn} is handed to PID {pid}, and it has ended")
-        hosted.turn, hosted.plan = turn, plan_of(message.text) if message.kind == MESSAGE else OF_A_DOWN
+        if self._lost_to(hosted):
+            return
+        hosted.turn, hosted.plan = turn, _plan_of(message)
         hosted.round, hosted.waits, hosted.outcomes = 0, set(), {}
         hosted.talk, hosted.conversation = list(history), Conversation(history)
         hosted.whole, hosted.wanted_whole = {}, set()
@@ -102,7 +121,7 @@ class SimulatedCells:
 
     def result(self, pid: int, turn: str, round_: int, index: int, outcome: CallOutcome) -> None:
         hosted, ordinal = self.hosted.get(pid), f"{round_}.{index}"
-        if hosted is None or hosted.turn != turn:
+        if hosted is None or hosted.turn != turn or self._lost_to(hosted):
             return
         if ordinal not in hosted.waits:
             self._world.broken(
@@ -118,6 +137,8 @@ class SimulatedCells:
     def say_whole(self, pid: int, turn: str, round_: int, index: int) -> None:
         hosted, ordinal = self.hosted.get(pid), f"{round_}.{index}"
         if hosted is None or hosted.turn != turn or ordinal not in hosted.waits - hosted.wanted_whole:
+            return
+        if self._lost_to(hosted):
             return
         hosted.wanted_whole.add(ordinal)
 
@@ -150,28 +171,51 @@ class SimulatedCells:
 
     # -- what they do ----------------------------------------------------------------------------------------------
 
-    def _seat(self) -> str:
-        """In the newest cell, when it has room, or in a new one."""
-        newest = f"c{self._cells}"
-        if not self._cells or sum(one.cell == newest for one in self.hosted.values()) >= SEATS:
+    def _seat(self, placement: Placement) -> str:
+        """In the newest cell of those it may share it with, when that has room, or in a new one."""
+        self._open_to_all(self._suspects.quiet(asyncio.get_running_loop().time()))
+        half = self._suspects.half(placement.address)
+        room = f"PID {placement.pid}" if placement.isolation == "dedicated" else half
+        if placement.isolation == "dedicated":
+            self._world.saw("isolated")
+        newest = next((cell for cell in reversed(self._rooms) if self._rooms[cell] == room), "")
+        if not newest or sum(one.cell == newest for one in self.hosted.values()) >= SEATS:
             self._cells += 1
-        return f"c{self._cells}"
+            newest = f"c{self._cells}"
+            self._rooms[newest] = room
+        return newest
+
+    def _open_to_all(self, halves: Sequence[str]) -> None:
+        for cell, room in self._rooms.items():
+            if room in halves:
+                self._rooms[cell] = ""
+
+    def _lost_to(self, hosted: Hosted) -> bool:
+        """Whether what the node says to it is lost."""
+        if hosted.cell in self._silent:
+            self._world.saw("silent-to-cell")
+        return hosted.cell in self._silent
 
     def _later(self, hosted: Hosted, call: Callable[[], None], turn: str = "") -> None:
         """After a while, unless it has ended by then, it or the turn."""
         pid = hosted.placement.pid
 
         def due() -> None:
-            if self.hosted.get(pid) is hosted and hosted.turn == turn:
+            if self.hosted.get(pid) is not hosted or hosted.turn != turn:
+                return
+            if hosted.cell in self._silent:
+                self._world.saw("silent-from-cell")
+            else:
                 call()
 
         asyncio.get_running_loop().call_later(self._world.delay_s(), due)
 
     def _started(self, hosted: Hosted) -> None:
         hosted.running = True
-        self._signals.say(CellStarted(hosted.placement.pid, hosted.cell))
+        self._signals.say(CellStarted((hosted.placement.pid,), hosted.cell))
 
     def _fail(self, hosted: Hosted, why: str) -> None:
+        self._world.cause(hosted.placement.pid, CRASH)
         del self.hosted[hosted.placement.pid]
         self._signals.say(CellStartFailed(hosted.placement.pid, why))
 
@@ -195,8 +239,10 @@ class SimulatedCells:
             if hosted.turn != turn or self.hosted.get(hosted.placement.pid) is not hosted:
                 return  # something that came of the last call has ended it
             args = call.get("args", {})
-            if call["op"] == "demonitor":
+            if call["op"] in ("demonitor", "unlink"):
                 args = {**args, "ref": _first_ref(hosted.outcomes)}
+            if args.get("name") == "file_write":
+                args = {**args, "arguments": args["arguments"].replace(OF_TURN, turn)}
             asked = CellCall(turn, round_, index, call["op"], read_arguments(call["op"], args))
             self._signals.say(CellAsked(hosted.placement.pid, self._told(hosted, asked)))
         ambush, self.ambush = self.ambush, None
@@ -230,29 +276,67 @@ class SimulatedCells:
         remember = [{"said": reply}] if hosted.plan.get("remember") else []
         self._signals.say(TurnDone(hosted.placement.pid, turn, TurnResult(reply, tuple(remember))))
 
+    def reachable(self) -> Sequence[Hosted]:
+        """The processes that run, and can say so."""
+        return [one for one in self.hosted.values() if one.running and one.cell not in self._silent]
+
     # -- what befalls them -----------------------------------------------------------------------------------------
 
     def crash(self, hosted: Hosted) -> None:
         """Its behaviour raises."""
+        self._world.cause(hosted.placement.pid, CRASH)
         del self.hosted[hosted.placement.pid]
         self._signals.say(CellCrashed(hosted.placement.pid, hosted.turn or None, "it raised"))
 
     def leave(self, hosted: Hosted) -> None:
         """Its behaviour ends it."""
+        self._world.cause(hosted.placement.pid, NORMAL)
         del self.hosted[hosted.placement.pid]
-        self._signals.say(CellLeft(hosted.placement.pid, "normal"))
+        self._signals.say(CellLeft(hosted.placement.pid, NORMAL))
 
     def lose(self, cell: str) -> None:
         """A cell dies, with all in it; maybe somebody was running."""
         lost = [one for one in self.hosted.values() if one.cell == cell]
         running = [one.placement.pid for one in lost if one.turn]
-        culprit = self._world.chance.choice([0, *running])
+        room = self._rooms.pop(cell, "")
+        again = [pid for pid in running if self.hosted[pid].placement.address in self._felled]
+        culprit = self._world.chance.choice(again or [0, *running]) or self._suspect(room, lost)
+        reason = TIMEOUT if culprit % 3 == 0 else CRASH
+        felled_by = None
         for one in lost:
-            del self.hosted[one.placement.pid]
+            pid, placement = one.placement.pid, one.placement
+            self._world.cause(pid, reason if pid == culprit else CELL_LOST)
+            del self.hosted[pid]
+            if pid == culprit and placement.isolation == "shared":
+                felled_by = (placement.address, pid)
+                self._felled.add(placement.address)
         pids = [one.placement.pid for one in lost]
-        self._signals.say(CellLost(cell, culprit, pids, "end of file"))
+        self._silent.discard(cell)
+        self._signals.say(CellLost(cell, culprit, pids, "end of file", True, reason, felled_by))
+
+    def _suspect(self, room: str, lost: Sequence[Hosted]) -> int:
+        """The PID of the last suspect, 0 while there are others."""
+        pids = {one.placement.address: one.placement.pid for one in lost}
+        shared = [one.placement.address for one in lost if one.placement.isolation == "shared"]
+        found = self._suspects.lost(room, shared, asyncio.get_running_loop().time())
+        self._open_to_all(found.cleared)
+        if found.culprit:
+            self._world.saw("suspect-found")
+        return pids.get(found.culprit, 0)
+
+    def silence(self, cell: str, for_s: float) -> None:
+        """The link of a cell loses whatever either side says, and after a while the cell is given up for lost."""
+        if cell not in self._silent:
+            self._silent.add(cell)
+            asyncio.get_running_loop().call_later(for_s, self.lose, cell)
+
+
+def _plan_of(message: Message) -> dict[str, Any]:
+    """What it is asked to do; nothing by the end of another, which may have been sent again as a message."""
+    plan = plan_of(message.text) if message.kind in (MESSAGE, PUBLICATION) else {}
+    return plan if "rounds" in plan else OF_A_DOWN
 
 
 def _first_ref(outcomes: dict[str, Any]) -> str:
-    """The first monitor that was set in this turn, the same when it is resumed."""
+    """The first monitor or link that was set in this turn, the same when it is resumed."""
     return next((outcome["ref"] for _, outcome in sorted(outcomes.items()) if outcome.get("ref")), "none")

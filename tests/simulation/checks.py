@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from chain.entry.entry import encode_body
@@ -11,6 +12,7 @@ from kernel.model.address import ROOT
 from kernel.model.address import parent as parent_of
 from kernel.model.states import ProcessState
 from kernel.peer.outboxes import MAYBE, own_id
+from kernel.process.slots.specs import child_spec, flags_of
 from kernel.slices.calls import call_id
 from kernel.slices.mailboxes import MESSAGE, turn_id
 from kernel.slices.tree.slots import DOWN
@@ -34,6 +36,15 @@ def of_the_state(state: State) -> list[str]:
     broken = []
     if tally.accepted != tally.acknowledged + tally.dead + tally.dropped + state.in_flight:
         broken.append(f"messages do not balance: {tally}, {state.in_flight} in flight")
+    broken += [f"a budget does not add up: {fault}" for fault in state.accounts.book.faults()]
+    for account in state.accounts.book.accounts.values():
+        if account.address not in state.slots:
+            broken.append(f"{account.address} has an account, and is no more")
+        for counted in ("tool_calls", "messages"):
+            line = account.lines.get(counted)
+            sent_again = counted == "messages" and any(letter.replays for letter in state.dead.values())
+            if line is not None and line.left < 0 and not sent_again:  # a person's word stands above a budget
+                broken.append(f"{account.address} has used more {counted} than it was granted: {line}")
     for address in state.mail:
         if address not in state.slots:
             broken.append(f"mail of {address}, which is no more")
@@ -136,6 +147,36 @@ def _unsteady(node: Node, address: str) -> list[str]:
     return found
 
 
+def of_the_tree(node: Node) -> list[str]:
+    """Every supervisor has the flags, and its children in the order and with the specs, that the slots have; once all
+    is quiet.
+    """
+    broken = []
+    slots = node.state.slots
+    for address, supervisor in node.kernel.processes.supervisors.items():
+        if address == ROOT:
+            continue
+        meant = [child_spec(slot.spec) for slot in slots.children(address)]
+        have = [child.spec for child in supervisor.children]
+        if have != meant:
+            broken.append(f"the supervisor at {address} has {have}, the slots {meant}")
+        if supervisor.flags != flags_of(slots[address]):
+            broken.append(
+                f"the supervisor at {address} has {supervisor.flags}, the slot {slots[address].spec}"
+            )
+    return broken + [
+        f"{address} has children, and nobody supervises them"
+        for address in slots
+        if slots.children(address) and address not in node.kernel.processes.supervisors
+    ]
+
+
+def of_who_runs(node: Node, running: Mapping[str, int]) -> list[str]:
+    """Whoever runs by the entries does so, and nobody else; once all is quiet."""
+    live = {process.address: process.pid for process in node.kernel.live.all() if process.address != ROOT}
+    return [] if live == running else [f"by the entries {dict(running)} run, and {live} do"]
+
+
 class Record:
     """All that a ledger holds, by what is asked of it."""
 
@@ -149,6 +190,7 @@ class Record:
         self.replays: set[str] = set()  # messages that dead letters were sent again as
         self.ended: dict[str, list[dict[str, Any]]] = {}
         self.dead: dict[str, str] = {}
+        self.cancelled: dict[str, str] = {}
         self.outcomes: dict[str, list[dict[str, Any]]] = {}
         self.intents: dict[str, list[dict[str, Any]]] = {}
         self.taken_back: dict[str, int] = {}  # the newest intents that are settled without an outcome
@@ -158,6 +200,7 @@ class Record:
         self.taken: list[str] = []  # references of monitors that were taken back
         self.downs: dict[str, list[dict[str, Any]]] = {}
         self.exits: dict[int, str] = {}
+        self.joined: dict[str, list[dict[str, Any]]] = {}  # of links, each call that gave them
         self.unproved: list[str] = []  # requests to models that cannot be put together as they were hashed
         questions = Questions()
         for entry, body in ledger.kept.entries:
@@ -179,7 +222,8 @@ class Record:
                     except Unreadable as error:
                         self.unproved.append(str(error))
                 case "monitor.set" if body["ref"]:
-                    self.monitors[body["ref"]] = body
+                    self.monitors.setdefault(body["ref"], body)
+                    self.joined.setdefault(body["ref"], []).append(body)
                 case "monitor.removed" if body["found"]:
                     self.taken.append(body["ref"])
                 case "monitor.down":
@@ -192,6 +236,8 @@ class Record:
                     self.dead[body["id"]] = body["why"]
                 case "turn.started" if body["turn"] in self.ended:
                     self.again.append(body["turn"])
+                case "message.cancelled":
+                    self.cancelled[body["id"]] = body["why"]
                 case "turn.ended":
                     self.ended.setdefault(body["turn"], []).append(body)
                 case "tool.intent":
@@ -223,6 +269,8 @@ class Record:
             return self.replies[message][0]
         if message in self.given_up:
             return "error", self.given_up[message]
+        if message in self.cancelled:
+            return "cancelled", self.cancelled[message]
         if message in self.acknowledged:
             return "acknowledged", ""
         ends = self.ended.get(turn_id(message))
@@ -270,10 +318,31 @@ def _of_monitors(record: Record) -> list[str]:
     broken += [f"{ref} was taken back, and told" for ref in record.taken if ref in record.downs]
     for ref, [end, *_] in record.downs.items():
         monitor, accepted = record.monitors.get(ref), record.accepted.get(end["message"], {})
-        if monitor is None or accepted.get("kind") != "down" or accepted["to"] != end["watcher"]:
+        if monitor is not None and monitor["link"]:
+            broken += _of_link(record, end, record.joined[ref], accepted)
+        elif monitor is None or accepted.get("kind") != "down" or accepted["to"] != end["watcher"]:
             broken.append(f"{ref} was told by {accepted}, and was set by {monitor}")
         elif monitor["pid"] and end["reason"] != record.exits.get(monitor["pid"], "noconnection"):
             broken.append(f"{ref} says {end['reason']} of {monitor['pid']}, the record {record.exits}")
+    return broken
+
+
+def _of_link(
+    record: Record, end: dict[str, Any], calls: list[dict[str, Any]], accepted: dict[str, Any]
+) -> list[str]:
+    """It ended with one of the two, for the reason that is recorded of that one or because its node was lost; and the
+    other is one that it binds.
+    """
+    broken, ref = [], end["ref"]
+    if end["message"] and (accepted.get("kind") != "exit" or accepted["to"] != end["watcher"]):
+        broken.append(f"{ref} was told by {accepted}, and is for {end['watcher']}")
+    pids = {call["pid"] for call in calls} | {call["watcher_pid"] for call in calls}
+    reasons = {record.exits.get(pid, "noconnection") for pid in pids - {0}}
+    if not calls[0]["peer"] and calls[0]["pid"] and end["reason"] not in reasons:
+        broken.append(f"{ref} says {end['reason']}, the record of {sorted(pids)} {sorted(reasons)}")
+    bound = calls[0]["watcher_pid"] or any(call["turn"] != calls[0]["turn"] for call in calls)
+    if end["watcher"] == calls[0]["address"] and not calls[0]["peer"] and not bound:
+        broken.append(f"{ref} is for {end['watcher']}, which is not bound")
     return broken
 
 

@@ -79,7 +79,9 @@ class Kept:
 
 
 class SimulatedLedger:
-    """Open on ``disk``: what is there goes to ``replay``. ``crash`` is called when the fuse goes off."""
+    """Open on ``disk``: what is there goes to ``replay``, so many entries are ``replayed``. ``crash`` is called when
+    the fuse goes off.
+    """
 
     keys = None
     full_size, full_note = 0, b""  # there are no heads
@@ -104,6 +106,7 @@ class SimulatedLedger:
                 if isinstance(record, EntryRecord):
                     self._sequencer.follow(record.entry, record.leaf_hash)
                     self.kept.add(record.entry, record.body)
+        self.replayed = len(self.kept.entries)
         self._journal = Journal(JOURNAL, disk, ORIGIN, reader.position)
         self._written_tree = self._sequencer.tree.copy()
         self._pending: deque[Ticket] = deque()
@@ -114,7 +117,7 @@ class SimulatedLedger:
         self._faults: list[Callable[[str, str | None], None]] = []
         self._fault: str | None = None
         self._closed: str | None = None
-        self._stored = 0  # of those that are unwritten as far as anybody was told
+        self.stored = 0  # of those that are unwritten as far as anybody was told
         self._busy = self._wake_due = self._timer_due = False
 
     # -- as the ledger's -------------------------------------------------------------------------------------------
@@ -142,6 +145,10 @@ class SimulatedLedger:
 
     def forget_counters(self, in_use: Collection[int]) -> None:
         self._sequencer.forget(in_use)
+
+    @property
+    def newest(self) -> Ticket | None:
+        return self.unwritten[-1] if self.unwritten else None
 
     def commit(self, records: Sequence[Draft | StateChange], *, durable: bool = False) -> Ticket:
         if self.fuse.burn("commit"):
@@ -212,7 +219,7 @@ class SimulatedLedger:
             self._failed(f"the journal cannot be written: {error}")
             self._loop.call_later(RETRY_S, self._append, taken)
             return
-        self._stored = len(taken)
+        self.stored = len(taken)
         entries = tuple(written for ticket in taken for written in ticket.batch.entries)
         hashes = tuple(written.leaf_hash for written in entries)
         first, before = self._written_tree.size, tuple(self._written_tree.nodes)
@@ -228,7 +235,7 @@ class SimulatedLedger:
         if self._fault is not None:
             self._fault = None
             self._tell(None)
-        self._stored = 0
+        self.stored = 0
         for ticket in taken:
             self.unwritten.popleft()
             self._unwritten_bytes -= ticket.batch.bytes
@@ -277,7 +284,7 @@ class SimulatedLedger:
         for group in reader.groups():
             for record in group.records:
                 take(record)
-        for ticket in list(self.unwritten)[self._stored :]:
+        for ticket in list(self.unwritten)[self.stored :]:
             for raw in decode_payload(encode_payload(ticket.batch.records, None))[0]:
                 take(_read(raw))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -15,64 +15,128 @@ from random import Random
 from typing import Any, get_args
 
 from chain.errors import ChainError, LedgerUnavailable
-from kernel.errors import KernelError, SupervisionError
+from chain.ledger.ledger import Draft
+from kernel.control.asked import Asked
+from kernel.control.mail.messages import MessageControl
+from kernel.errors import KernelError, NotFound, Refused, SupervisionError
 from kernel.message.messaging import OPERATOR, Outgoing
+from kernel.message.publications import Published
+from kernel.model.commands import Command
 from kernel.model.spec import ProcessSpec
+from kernel.model.states import ProcessState
+from kernel.operations.messages import Messages, Send
+from kernel.operations.rights.budgets import Budget, OnExhausted
 from kernel.operations.spawning import AutoShutdown, Restart
+from kernel.policy.asker import PERSON
+from kernel.slices.mail.subscriptions import OVERFLOWS
+from kernel.state.recorder import Recorder
 from kernel.supervision.strategies import STRATEGIES
 from mesh.identity.peers import Peer
 from tests.chain.twins.memory_disk import MemoryDisk
 from tests.kernel.twins.kernel_twin import accept
-from tests.simulation.checks import Record, of_the_state, replay_is_live, unrest
+from tests.simulation.checks import Record, at_any_moment, of_the_state, replay_is_live, unrest
 from tests.simulation.ledger import Fuse, Weather
 from tests.simulation.node import Node
 from tests.simulation.plans import ALONE, TALKATIVE, Plans
 from tests.simulation.setting import TOOLS, draw_setting
+from tests.simulation.sightings import at_a_lost_cell, at_cancel, at_crash, at_kill, at_stop
 from tests.simulation.virtual_loop import Crash
 from tests.simulation.wire import ORIGINS, Wire
+from tests.simulation.witness import Witness
 from tests.simulation.world import Broken, Sent, World
 
 NAMES = ("a", "b", "c", "d")
 START_S = 1_000.0
 MOST_BOOTS = 8
+PATTERNS = ("news.a", "news.*", "*", "telemetry.a", "telemetry.*")
+
+
+class Client(Asked):
+    """A person who sends, with a trace from the seed; that he asks is no entry."""
+
+    def __init__(self, trace: bytes, recorder: Recorder) -> None:
+        super().__init__({"uid": 0, "os_pid": 1}, Messages.send, recorder)
+        self._trace = trace
+
+    def record(self, **arguments: Any) -> tuple[int, bytes]:
+        return -1, self._trace
 
 
 class Life:
     """A node, over all its boots, and what befalls it: the methods that begin with ``step_``.
 
-    ``steps`` are those of the whole run; a node of two has a ``name`` and a ``wire``.
+    ``steps`` are those of the whole run, of which the ``early`` ones mostly make processes; a node of two has a
+    ``name`` and a ``wire``.
     """
 
-    def __init__(self, seed: str, steps: list[str], name: str = "", wire: Wire | None = None) -> None:
-        self.steps, self.name, self.wire = steps, name, wire
-        self._choose = Random(f"{seed} steps {name}")
-        self.world = World(Random(f"{seed} world {name}"))
-        self._kernel_chance = Random(f"{seed} kernel {name}")
-        self._weather = Weather(Random(f"{seed} disk {name}"))
+    def __init__(
+        self, seed: str, steps: list[str], early: int, name: str = "", wire: Wire | None = None
+    ) -> None:
+        self._seed, self.steps, self._early, self.name, self.wire = seed, steps, early, name, wire
+        self._choose, self._kernel_chance = Random(), Random()
+        self.world = World(Random())
+        self._weather = Weather(Random())
+        self.decide("first boot")
+        self.witness = Witness(self.world.causes)
         self._plans = Plans(self._choose, self._targets, ALONE if wire is None else TALKATIVE)
         self.other: Life | None = None
-        self._own_steps = self._sends = 0
+        self._sends = 0
         self._last = self._gone = ""  # the address that something befell last, and that was removed last
         self._down = self._forgets = False
         self.node = self._boot(MemoryDisk(), START_S)
 
+    def decide(self, number: object) -> None:
+        """What is drawn from now on follows from the seed and that ``number``, and not from what was drawn before."""
+        chances = {
+            "steps": self._choose, "world": self.world.chance, "kernel": self._kernel_chance,
+            "disk": self._weather.chance,
+        }  # fmt: skip
+        for what, chance in chances.items():
+            chance.seed(f"{self._seed} {what} {self.name} {number}")
+
     def _boot(self, disk: MemoryDisk, now_s: float) -> Node:
-        setting = draw_setting(self._choose)
         while True:
+            node = Node(
+                disk, self.world, self._weather, self._kernel_chance, now_s,
+                restored=self._choose.random() < 0.5, looks=of_the_state,
+                setting=draw_setting(self._choose), name=self.name, wire=self.wire, fuse=self._boot_fuse(),
+            )  # fmt: skip
             try:
-                restored = self._choose.random() < 0.5
-                return Node(
-                    disk, self.world, self._weather, self._kernel_chance, now_s, restored=restored, looks=of_the_state,
-                    setting=setting, name=self.name, wire=self.wire,
-                )  # fmt: skip
+                node.boot()
             except LedgerUnavailable:  # it does not start on a disk that refuses
                 now_s = max(now_s, self._weather.refuses_until_s)
+                self._heard_of_boot(node)
+            except Crash:
+                self.steps[-1] += "; and once more as it booted"
+                self.world.saw("crash-in-boot")
+                self._heard_of_boot(node)
+                self.world.died(Record(node.ledger).settled, forgets=True)
+                node.loop.abandon()
+                disk, now_s = node.disk.crash(self._torn()), node.now_s() + 1.0
+            else:
+                self._heard_of_boot(node)
+                return node
+
+    def _heard_of_boot(self, node: Node) -> None:
+        """What was on the disk before a boot is of those before it."""
+        for what in self.witness.read(node.ledger.kept.entries[: node.ledger.replayed]):
+            self.world.broken(what)
+        self.witness.booted()
+
+    def _boot_fuse(self) -> Fuse:
+        """Seldom the node crashes as it boots, or soon after."""
+        if not self.world.boot or self.world.boot >= MOST_BOOTS or self._choose.random() < 0.8:
+            return Fuse()
+        return Fuse(self._choose.choice(("commit", "before", "after")), self._choose.randrange(1, 5))
+
+    def _torn(self) -> int:
+        return self._choose.choice((0, 0, 10, 500, 10_000))
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
-    def befall(self, most: int) -> None:
-        """A few steps at the same time, each in its own round of the loop or all in one. Raises Crash."""
-        self.node.loop.do(self._together(min(self._choose.choice((1, 1, 2, 3)), most)))
+    def befall(self, numbers: Sequence[int]) -> None:
+        """The steps of these numbers together, each in its own round of the loop or all in one. Raises Crash."""
+        self.node.loop.do(self._together(numbers))
         if self._down:
             self._after_down()
 
@@ -80,38 +144,50 @@ class Life:
         """Its loop has raised Crash: it boots again."""
         self.steps[-1] += f"; the node {self.name} crashed" if self.name else "; the node crashed"
         self.check(replay_is_live(self.node))
-        self.world.died(Record(self.node.ledger).settled, forgets=True)
-        self._next_boot(torn=self._choose.choice((0, 0, 10, 500, 10_000)))
+        record = Record(self.node.ledger)
+        at_crash(self.node, self.world, record, refuses=self._refuses())
+        self.world.died(record.settled, forgets=True)
+        self._next_boot(torn=self._torn())
 
-    async def _together(self, count: int) -> None:
-        while count > 0:
-            count -= 1
-            weights = self._weights()
-            name = self._choose.choices(list(weights), list(weights.values()))[0]
-            self._own_steps += 1
-            self.steps.append(f"{self.node.now_s():10.4f} s  {self.name and f'{self.name:5}'}{name} ")
-            if name == "down":
-                await self._stop_node()
+    async def _together(self, numbers: Sequence[int]) -> None:
+        last = numbers[-1]
+        for number in numbers:
+            self.decide(number)
+            if await self._befalls(number):
                 return
-            self.steps[-1] += self._tried(getattr(self, f"step_{name}"))
-            if TAKEN_BACK in self.steps[-1]:
-                count = max(count, 1)
-            elif self._choose.random() < 0.5:
-                await asyncio.sleep(0)
+            while number == last and TAKEN_BACK in self.steps[-1]:  # what follows at once belongs to it
+                if await self._befalls(number):
+                    return
 
-    def _weights(self) -> dict[str, int]:
+    async def _befalls(self, number: int) -> bool:
+        """One step; whether that was the end of the boot."""
+        weights = self._weights(number)
+        name = self._choose.choices(list(weights), list(weights.values()))[0]
+        at_s = self.node.now_s()
+        self.steps.append(f"{number:4} {at_s:10.4f} s  {self.name and f'{self.name:5}'}{name} ")
+        if name == "down":
+            await self._stop_node()
+            return True
+        self.steps[-1] += self._tried(getattr(self, f"step_{name}"))
+        if TAKEN_BACK not in self.steps[-1] and self._choose.random() < 0.5:
+            await asyncio.sleep(0)
+        return False
+
+    def _weights(self, number: int) -> dict[str, int]:
         """How likely each step is now: what comes together seldom, and has gone wrong together, is sought."""
-        if self._own_steps < 6:
+        if number < self._early:
             return EARLY
         weights = dict(STEP_WEIGHTS) if self.wire is None else STEP_WEIGHTS | WITH_A_WIRE
-        if "kill /" in self.steps[-1]:
+        if self.steps and "kill /" in self.steps[-1]:
             weights["down"] = 100 if TAKEN_BACK in self.steps[-1] else 20
         if self.other is not None and self.node.kernel.remote.mesh.peer(self.other.name) is None:
             weights["peer"] = 25
         if self._refuses():
             weights |= WHILE_IT_REFUSES if self.wire is None else CUT_WHILE_IT_REFUSES
         elif self.node.state.doubts():
-            weights["resolve"] = 40
+            weights |= {"resolve": 40, "cancel": 12, "kill": 15}
+        if self._restarted_together():
+            weights |= {"stop": 40, "crash": 20}
         if self.wire is None and self._restarting():
             weights["spawn"] = 60
         return weights
@@ -127,6 +203,25 @@ class Life:
             for address, slot in state.slots.items()
             if slot.state in ("running", "restarting") and live.at(address) is None
         ]
+
+    def _awaiting(self) -> list[str]:
+        """The addresses whose processes wait for a person."""
+        live = self.node.kernel.live.all()
+        return [process.address for process in live if process.state is ProcessState.SUSPENDED]
+
+    def _restarted_together(self) -> list[str]:
+        """The addresses of children that a restart of several has yet to start."""
+        return [
+            f"{above}/{child.spec.id}"
+            for above, supervisor in self.node.kernel.processes.supervisors.items()
+            if supervisor.group is not None
+            for child in supervisor.children
+            if child.order > supervisor.group.reached
+        ]
+
+    def _often(self, addresses: list[str], otherwise: Callable[[], str]) -> str:
+        """One of them, where there are any, every second time."""
+        return self._choose.choice(addresses) if addresses and self._choose.random() < 0.5 else otherwise()
 
     def _tried(self, step: Callable[[], str]) -> str:
         try:
@@ -182,6 +277,7 @@ class Life:
             restart=choose.choice(("permanent", "permanent", "transient", "temporary")),
             tools=tools,
             intensity=(choose.choice((1, 3, 5)), 60.0),
+            budget=self._budget(),
         )
         if spec.type == "supervisor":
             spec = self._supervisor(spec)
@@ -197,9 +293,22 @@ class Life:
         kind = spec.strategy if spec.type == "supervisor" else spec.type
         return f"{draft.body['address']} ({kind}, {spec.restart})"
 
+    def _budget(self) -> Budget | None:
+        """Often one that is soon used up."""
+        choose = self._choose
+        if choose.random() < 0.75:
+            return None
+        then = choose.choice(get_args(OnExhausted))
+        return Budget(
+            tool_calls=choose.choice((None, 3, 30)),
+            messages=choose.choice((None, 2, 20)),
+            tokens=choose.choice((600, 2_000, 100_000)),
+            then=then,
+        )
+
     def _supervisor(self, spec: ProcessSpec) -> ProcessSpec:
         choose, strategy = self._choose, self._choose.choice(sorted(STRATEGIES))
-        made = replace(spec, tools=(), strategy=strategy)
+        made = replace(spec, tools=(), strategy=strategy, budget=None)
         if STRATEGIES[strategy].dynamic:
             restart = choose.choice(get_args(Restart))
             return replace(made, template=ProcessSpec("", tools=TOOLS, restart=restart))
@@ -248,19 +357,41 @@ class Life:
         """Its processes, as the other node calls them."""
         return [f"{address}@{self.name}" for address in self._workers()]
 
+    def step_change(self) -> str:
+        choose, address = self._choose, self._address()
+        slot = self.node.state.slots.get(address)
+        wanted: dict[str, Any] = {
+            "restart": choose.choice(get_args(Restart)),
+            "shutdown_s": choose.choice((0.0, 2.0, "infinity")),
+            "significant": choose.random() < 0.3,
+        }
+        if slot is not None and slot.spec.type == "supervisor":
+            wanted |= {
+                "intensity": (choose.choice((1, 3, 5)), 60.0),
+                "strategy": choose.choice(sorted(STRATEGIES)),
+                "auto_shutdown": choose.choice(get_args(AutoShutdown)),
+            }
+        fields = {name: wanted[name] for name in choose.sample(sorted(wanted), choose.choice((1, 1, 2)))}
+        self.node.kernel.processes.change(address, fields, choose.randbytes(16), -1)
+        return f"{address} to {fields}"
+
     def step_kill(self) -> str:
         turns = self.node.state.turns.values()
         held = [turn.address for turn in turns if self.node.workers.waiting({turn.id})]
-        busy = held or [turn.address for turn in turns]
-        address = self._choose.choice(busy) if busy and self._choose.random() < 0.5 else self._address()
+        busy = held or self._awaiting() or [turn.address for turn in turns]
+        address = self._often(busy, self._address)
         signal = self._choose.choice(("kill", "term"))
         kernel = self.node.kernel
         process = kernel.live.at(address)
         turn = self.node.state.turn_of(address)
         waiting = self.node.workers.waiting({turn.id}) if turn is not None and process is not None else []
+        if signal == "kill":
+            at_kill(self.world, process, turn, refuses=self._refuses())
         kernel.processes.kill(address, signal)
         if signal == "kill" and kernel.live.at(address) is not process:
             self.world.refused.update(waiting)
+            if waiting:
+                self.world.saw("kill-queued")
         taken_back = f"; {TAKEN_BACK}: {' '.join(waiting)}" if waiting and signal == "kill" else ""
         return f"{address} ({signal}){taken_back}"
 
@@ -276,7 +407,8 @@ class Life:
         return ""
 
     def step_stop(self) -> str:
-        address = self._address()
+        address = self._often(self._restarted_together(), self._address)
+        at_stop(self.node, self.world, address)
         self.node.kernel.processes.stop(address)
         return address
 
@@ -296,21 +428,88 @@ class Life:
         return f"{address} ({len(gone)})"
 
     def step_cancel(self) -> str:
-        address = self._address(worker=True)
-        process = self.node.kernel.live.at(address)
-        if process is None or not self.node.kernel.turns.cut_short(
-            process, "cancelled", "cancelled by an operator"
-        ):
-            return f"{address}: nothing to cancel"
-        return address
+        address, cancels = (
+            self._often(self._awaiting(), lambda: self._address(worker=True)),
+            self.node.kernel.cancels,
+        )
+        process, turn = self.node.kernel.live.at(address), self.node.state.turn_of(address)
+        awaited = process is not None and process.state is ProcessState.SUSPENDED
+        message = self._choose.choice([*self.node.state.mail.get(address, ()), ""])
+        try:
+            mail = cancels.find(address, message)
+        except (NotFound, Refused) as nothing:
+            return f"{address}: {nothing}"
+        at_cancel(self.world, turn, awaited=awaited, refuses=self._refuses())
+        cut = cancels.cancel(mail, "cancelled by an operator")
+        return f"{address} {message} ({cut.others})"
 
     def step_replay(self) -> str:
         dead = list(self.node.state.dead)
         if not dead:
             return "nothing is dead"
+        ident, again = self._choose.choice(dead), self._choose.random() < 0.5
+        to = "" if self._choose.random() < 0.5 else self._choose.choice(self._targets() or [""])
+        if not self.node.state.dead[ident].mail.text.startswith(
+            "{"
+        ):  # no plan, which is all that others understand
+            to = ""
+        self._task(self.node.kernel.router.replay(ident, -1, to, again))
+        return f"{ident} {to}{' again' if again else ''}"
+
+    def step_drop(self) -> str:
+        dead = list(self.node.state.dead)
+        if not dead:
+            return "nothing is dead"
         ident = self._choose.choice(dead)
-        self._task(self.node.kernel.router.replay(ident, -1))
+        self._task(self.node.kernel.router.drop(ident, "done", "operator:0", -1))
         return ident
+
+    def step_subscribe(self) -> str:
+        address, pattern = self._address(worker=True), self._choose.choice(PATTERNS)
+        if address not in self.node.state.slots:
+            return "nobody is there"
+        kernel, telemetry = self.node.kernel, pattern.startswith("telemetry")
+        overflow = self._choose.choice(OVERFLOWS if telemetry else OVERFLOWS[:2])
+        unit, origin = kernel.recorder.unit(), Draft("", {})
+        if pattern in self.node.state.subscriptions.of(address) and self._choose.random() < 0.3:
+            kernel.publications.unsubscribe(unit, address, pattern, origin)
+        else:
+            kernel.publications.subscribe(unit, PERSON, address, pattern, overflow, origin)
+        kernel.recorder.commit(unit)
+        return f"{address} to {pattern}: {overflow}"
+
+    def step_publish(self) -> str:
+        """To a topic, or to all below an address; seldom so often that mailboxes overflow."""
+        choose = self._choose
+        to, times = choose.choice(("news.a", "news.b", "telemetry.a", "/user")), choose.choice((1, 1, 1, 14))
+        said = [self._publish(to) for _ in range(times)]
+        return f"{to} {times} times: {said[-1]}"
+
+    def _publish(self, to: str) -> Published:
+        kernel = self.node.kernel
+        unit, trace = kernel.recorder.unit(), self._choose.randbytes(16)
+        self._sends += 1
+        text = json.dumps(self._plans.plan(f"{self.name}s{self._sends}", depth=2))
+        out = Outgoing(OPERATOR, "", text, "main", trace, -1)
+        say = kernel.publications.broadcast if to.startswith("/") else kernel.publications.publish
+        said = say(unit, out, to)
+        kernel.recorder.commit(unit)
+        return said
+
+    def step_send_keyed(self) -> str:
+        """Under one of a few keys, so that the same is sent again, after a crash too."""
+        key = self._choose.choice(("k1", "k2", "k3"))
+        to = self._choose.choice(self._workers() or ["/user/a"])
+        request = Send(to, json.dumps({"name": key, "rounds": []}), key=key)
+        self._task(self._keyed(request, Client(self._choose.randbytes(16), self.node.kernel.recorder)))
+        return f"{key} to {to}"
+
+    async def _keyed(self, request: Send, asked: Asked) -> None:
+        kernel = self.node.kernel
+        answer = await MessageControl(kernel).send(asked, request)
+        if answer.get("again"):
+            self.world.saw("key-again")
+        self.world.answered(self.name + request.key, answer["address"], answer["message"])
 
     def step_resolve(self) -> str:
         doubts = self.node.state.doubts()
@@ -322,6 +521,7 @@ class Life:
         self._task(self._resolve(doubt.id, word))
         if self._choose.random() < 0.5:
             self._weather.refuses_until_s = self.node.now_s() + 0.5
+            self.world.saw("resolve-refused")
             return f"{doubt.id} {word}, on a disk that refuses"
         return f"{doubt.id} {word}"
 
@@ -339,7 +539,7 @@ class Life:
             raise
 
     def step_crash_process(self) -> str:
-        running = [one for one in self.node.cells.hosted.values() if one.running]
+        running = self.node.cells.reachable()
         if not running:
             return "none runs"
         one = self._choose.choice(running)
@@ -355,8 +555,15 @@ class Life:
         if not cells:
             return "there is none"
         cell = self._choose.choice(cells)
-        self.node.cells.lose(cell)
-        return cell
+        turns = self.node.state.turns
+        held = [hosted.turn for hosted in self.node.cells.hosted.values() if hosted.cell == cell]
+        at_a_lost_cell(self.world, [turns[turn] for turn in held if turn in turns])
+        if self._choose.random() < 0.6:
+            self.node.cells.lose(cell)
+            return cell
+        for_s = self._choose.choice((0.001, 0.02, 0.3, 2.0))
+        self.node.cells.silence(cell, for_s)
+        return f"{cell}, after {for_s:g} s of silence"
 
     def step_lose_worker(self) -> str:
         self.node.workers.lose("the worker died")
@@ -480,14 +687,18 @@ class Life:
 
     def unrest(self) -> list[str]:
         found = unrest(self.node)
-        return found if found else [f"{address} is down" for address in self._are_down()]
+        down = [f"{address} is down" for address in self._are_down()]
+        return found or down or [f"{address} is paused" for address in self._are_paused()]
 
     def _are_down(self) -> list[str]:
         slots = self.node.state.slots
         return [address for address, slot in slots.items() if slot.state in ("stopped", "parked")]
 
+    def _are_paused(self) -> list[str]:
+        return [address for address, slot in self.node.state.slots.items() if slot.suspended]
+
     def tend(self) -> None:
-        """What a person does: decide doubts, start what is down, allow the other node."""
+        """What a person does: decide doubts, start what is down, resume what is paused, allow the other node."""
         if self.other is not None and self.node.kernel.remote.mesh.peer(self.other.name) is None:
             self._allow(frozenset(TOOLS))
         for doubt in self.node.state.doubts():
@@ -495,6 +706,13 @@ class Life:
         for address in self._are_down():
             with suppress(KernelError, ChainError):
                 self.node.kernel.processes.start(address)
+        for address in self._are_paused():
+            with suppress(KernelError, ChainError):
+                self.node.kernel.processes.resume(address, Command(-1, "operator:0"))
+
+    def look(self) -> None:
+        """After each step. Raises Broken."""
+        self.check([*at_any_moment(self.node), *self.witness.read(self.node.ledger.kept.entries)])
 
     def check(self, broken: list[str]) -> None:
         for what in broken:
@@ -504,8 +722,9 @@ class Life:
 
 
 STEP_WEIGHTS = {
-    "spawn": 11, "send": 34, "kill": 9, "stop": 7, "start": 6, "remove": 6, "cancel": 4, "replay": 2, "resolve": 6,
-    "crash_process": 6, "lose_cell": 4, "lose_worker": 6,
+    "spawn": 11, "send": 34, "kill": 9, "stop": 7, "start": 6, "remove": 6, "cancel": 4, "replay": 4, "resolve": 6,
+    "drop": 1, "subscribe": 5, "publish": 6, "send_keyed": 4,
+    "change": 4, "crash_process": 6, "lose_cell": 4, "lose_worker": 6,
     "gateway_down": 2, "disk_refuses": 5, "ambush": 3, "disk_slow": 3,
     "crash": 4, "down": 4,
 }  # fmt: skip

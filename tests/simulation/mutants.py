@@ -40,7 +40,7 @@ class Mutant:
 MUTANTS = (
     Mutant(
         "slot-before-mail", "a slot goes before its mail and what is below it", "aac32f6",
-        (Edit("kernel.process.slot_writer",
+        (Edit("kernel.process.slots.slot_writer",
               "if self._state.mail.get(address) or self._state.slots.child_count(address) or self._remembers(slot):\n"
               "            if self._recorder",
               "if False:\n            if self._recorder"),),
@@ -156,7 +156,7 @@ def edited(module: str, edits: Sequence[Edit]) -> str:
     return source
 
 
-class _Loader(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class SourceLoader(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def __init__(self, module: str, source: str) -> None:
         self._module, self._source = module, source
 
@@ -176,4 +176,4 @@ def put_back(name: str) -> None:
         if module in sys.modules:
             raise ValueError(f"{module} is imported already")
         source = edited(module, [edit for edit in mutant.edits if edit.module == module])
-        sys.meta_path.insert(0, _Loader(module, source))
+        sys.meta_path.insert(0, SourceLoader(module, source))

@@ -18,7 +18,7 @@ from kernel.state.state_snapshot import encode_state, restore_state
 from tests.chain.twins.memory_disk import MemoryDisk
 from tests.simulation.cells import SimulatedCells
 from tests.simulation.gateway import SimulatedGateway
-from tests.simulation.ledger import SimulatedLedger, Weather
+from tests.simulation.ledger import Fuse, SimulatedLedger, Weather
 from tests.simulation.setting import Setting, make_state
 from tests.simulation.virtual_loop import Crash, VirtualLoop
 from tests.simulation.wire import Wire
@@ -28,7 +28,9 @@ from weftos.node.gates import GATES
 
 
 class Node:
-    """From its boot on. ``world`` is told of everything that must not be. One of two has a ``name`` and a ``wire``."""
+    """``world`` is told of everything that must not be. One of two has a ``name`` and a ``wire``. ``fuse`` is that of
+    its boot, which :meth:`boot` does.
+    """
 
     def __init__(
         self,
@@ -43,6 +45,7 @@ class Node:
         setting: Setting,
         name: str = "",
         wire: Wire | None = None,
+        fuse: Fuse | None = None,
     ) -> None:
         self.loop = VirtualLoop(now_s)
         self.loop.set_exception_handler(lambda loop, context: world.broken(_fault_of(context)))
@@ -51,7 +54,11 @@ class Node:
         self._restored, self._looks, self._setting = restored, looks, setting
         self._mesh = wire.mesh(name, self.loop) if wire is not None else NoMesh()
         self._name = name
+        self._fuse = fuse or Fuse()
         self.log: list[str] = []
+
+    def boot(self) -> None:
+        """Raises :class:`Crash`, and LedgerUnavailable."""
         self.loop.do(self._boot())
 
     async def _boot(self) -> None:
@@ -65,6 +72,8 @@ class Node:
             lambda record: replay_into(state, record),
             self._crash,
         )
+        self.ledger.fuse = self._fuse
+        self._world.forget_unseen(state.pids.reserved)
         if self._restored:  # as from a snapshot
             kept, state = encode_state(state), make_state(bounds)
             restore_state(state, kept)
@@ -99,6 +108,7 @@ class Node:
         raise Crash
 
     def _look(self) -> None:
+        self._world.looks += 1
         for what in self._looks(self.state):
             self._world.broken(what)
 

@@ -12,6 +12,8 @@ ALONE = (
     "pay", "pay", "pay", "ping", "poke", "poke", "peek", "calculator", "file_write", "send_message", "ask",
     "spawn_agent", "book", "book", "nothing",
 )  # fmt: skip
+OF_TURN = "of TURN"
+"""What a file is given is of the turn alone: the same plan comes to several, published or sent again."""
 TALKATIVE = (*ALONE, "ask", "ask", "ask", "ask", "ask", "ask", "send_message", "send_message")
 
 
@@ -44,8 +46,26 @@ class Plans:
         return [self._tool(name, depth) for _ in range(many)]
 
     def _other(self) -> Call:
-        op = self._choose.choice(("model", "model", "now", "random", "monitor", "monitor", "demonitor"))
-        if op == "monitor":
+        op = self._choose.choice(
+            (
+                "model",
+                "model",
+                "now",
+                "random",
+                "monitor",
+                "monitor",
+                "demonitor",
+                "link",
+                "link",
+                "unlink",
+                "trap_exits",
+            )
+        )
+        if op == "trap_exits":
+            return {"op": op, "args": {"on": self._choose.random() < 0.7}}
+        if op == "unlink":
+            return {"op": op, "args": {"ref": ""}}
+        if op in ("monitor", "link"):
             return {"op": op, "args": {"target": self._choose.choice(self._targets() or ["/user/a"])}}
         if op == "demonitor":
             return {"op": op, "args": {"ref": "", "flush": self._choose.random() < 0.5}}
@@ -65,7 +85,10 @@ class Plans:
             case "calculator":
                 arguments = {"expression": f"1+{self._count}"}
             case "file_write":
-                arguments = {"path": choose.choice(("one", "two")), "content": f"{name} {self._count}"}
+                arguments = {
+                    "path": choose.choice(("one", "two")),
+                    "content": f"{name} {self._count} {OF_TURN}",
+                }
             case "send_message" | "ask":
                 to = choose.choice(self._targets() or ["/user/a"])
                 inner = (

@@ -1,7 +1,9 @@
 """A run: one node, or two with a wire between them; steps that befall them, and at the end quiet.
 
 After each step what must always hold is looked at, at each end of a boot what it has written, and at the quiet end
-everything. The same seed comes to the same steps, and to the same bytes on the disks.
+everything. The same seed comes to the same steps, and to the same bytes on the disks. A run is a row of numbered
+decisions, each drawn by itself: which node, what befalls it, together with what, and how long nothing else does. So
+some can be left out and the others stay what they were, as far as the state still allows them.
 """
 
 from __future__ import annotations
@@ -10,26 +12,32 @@ import hashlib
 import logging
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from random import Random
 
 from tests.simulation.checks import (
-    at_any_moment,
     of_the_record,
+    of_the_tree,
     of_what_came,
+    of_who_runs,
     replay_is_live,
     snapshot_is_whole,
 )
+from tests.simulation.entropy import no_hidden_entropy
 from tests.simulation.ledger import JOURNAL
 from tests.simulation.life import Life
+from tests.simulation.rare import of_entries
 from tests.simulation.setting import TOOLS, few_at_once
 from tests.simulation.virtual_loop import Crash, Idle
 from tests.simulation.wire import NAMES, Wire
 from tests.simulation.world import Broken, World
 
 STEPS = 100
+EARLY = 6  # decisions for each node
+JOINS, TOGETHER = 0.4, 3
+SHRINKING_RUNS = 300
 QUIET_S = 1_500.0
 LOOK_S = 15.0
 SNAPSHOT_EVERY = 8  # moments
@@ -37,7 +45,11 @@ SNAPSHOT_EVERY = 8  # moments
 
 @dataclass(frozen=True)
 class Result:
-    """How a run went. ``fault``: what must never be, empty when all held; ``digest``: SHA-256 of the journals."""
+    """How a run went. ``fault``: what must never be, empty when all held; ``digest``: SHA-256 of the journals and of
+    the steps; ``seen``: how often each rare state was reached; ``checks``: how often each group of invariants was
+    looked at; ``quiet_s``: how long after the last decision everything had come to an end; ``decisions``: those that
+    were made.
+    """
 
     seed: str
     steps: list[str]
@@ -46,6 +58,10 @@ class Result:
     entries: int
     kinds: dict[str, int] = field(default_factory=dict)
     nodes: int = 1
+    seen: dict[str, int] = field(default_factory=dict)
+    checks: dict[str, int] = field(default_factory=dict)
+    quiet_s: float = 0.0
+    decisions: tuple[int, ...] = ()
 
 
 class Run:
@@ -53,29 +69,41 @@ class Run:
 
     def __init__(self, seed: str, nodes: int) -> None:
         self.steps: list[str] = []
-        self._choose = Random(f"{seed} run")
+        self.checks: Counter[str] = Counter()
+        self.decided: list[int] = []
+        self.quiet_s = 0.0
+        self._seed, self._choose, self._on_the_wire = seed, Random(), Random(f"{seed} wire")
         self._moments = 0
-        self._wire = Wire(Random(f"{seed} wire"), frozenset(TOOLS)) if nodes > 1 else None
+        self._wire = Wire(self._on_the_wire, frozenset(TOOLS)) if nodes > 1 else None
         names = NAMES if self._wire is not None else ("",)
-        self.lives = [Life(seed, self.steps, name, self._wire) for name in names]
+        self.lives = [Life(seed, self.steps, EARLY * nodes, name, self._wire) for name in names]
         if self._wire is not None:
             self._wire.link()
             one, two = self.lives
             one.other, two.other = two, one
 
-    def steps_of(self, count: int) -> None:
-        """Do so many. Raises Broken."""
-        while len(self.steps) < count:
+    def make(self, decisions: Sequence[int]) -> None:
+        """Make these, and then be quiet. Raises Broken."""
+        for together in moments(self._seed, decisions):
+            self._decide(together[0])
+            self.decided += together
             life = self._choose.choice(self.lives)
             try:
-                life.befall(count - len(self.steps))
+                life.befall(together)
             except Crash:
                 life.crashed()
             else:
                 self._let(self._pause_s())
             self._moments += 1
             self._look()
+        self._decide("quiet")
         self._quiet()
+
+    def _decide(self, number: object) -> None:
+        self._choose.seed(f"{self._seed} run {number}")
+        self._on_the_wire.seed(f"{self._seed} wire {number}")
+        for life in self.lives:
+            life.decide(number)
 
     def _pause_s(self) -> float:
         """How long nothing else befalls it."""
@@ -94,14 +122,18 @@ class Run:
 
     def _look(self) -> None:
         for life in self.lives:
-            whole = snapshot_is_whole(life.node) if self._moments % SNAPSHOT_EVERY == 0 else []
-            life.check([*at_any_moment(life.node), *whole])
+            life.look()
+            self.checks["after each step"] += 1
+            if self._moments % SNAPSHOT_EVERY == 0:
+                life.check(snapshot_is_whole(life.node))
+                self.checks["a snapshot is whole"] += 1
 
     def _quiet(self) -> None:
         """Nothing befalls the nodes any more: everything comes to an end."""
         for life in self.lives:
             life.calm()
-        until_s = self.lives[0].node.now_s() + QUIET_S
+        began_s = self.lives[0].node.now_s()
+        until_s = began_s + QUIET_S
         restless = ["nothing was looked at yet"]
         while restless:
             if self.lives[0].node.now_s() > until_s:
@@ -113,12 +145,16 @@ class Run:
             self._let(LOOK_S)
             self._look()
             restless = [what for life in self.lives for what in life.unrest()]
+        self.quiet_s = self.lives[0].node.now_s() - began_s
         for life in self.lives:
             life.node.loop.do(life.node.ledger.barrier())
         for life in self.lives:
             node = life.node
-            life.check([*at_any_moment(node), *replay_is_live(node), *snapshot_is_whole(node)])
+            life.look()
+            life.check([*replay_is_live(node), *snapshot_is_whole(node)])
+            life.check([*of_the_tree(node), *of_who_runs(node, life.witness.running)])
             life.check(of_the_record(node, life.world))
+            self.checks["at the quiet end"] += 1
             if life.other is not None:
                 life.check(of_what_came(life.other.node, node))
 
@@ -126,9 +162,27 @@ class Run:
         """How many entries of each kind there are."""
         return Counter(entry.kind for life in self.lives for entry, _ in life.node.ledger.kept.entries)
 
+    def seen(self) -> Counter[str]:
+        """How often each rare state was reached."""
+        seen: Counter[str] = Counter()
+        for life in self.lives:
+            seen += life.world.seen + of_entries(life.node.ledger.kept.entries)
+            seen["gave-up"] += life.witness.gave_up
+        return seen + Counter({"wire-lost": self._wire.lost if self._wire is not None else 0})
+
+    def checked(self) -> dict[str, int]:
+        """How often each group of invariants was looked at."""
+        made: Counter[str] = Counter()
+        for life in self.lives:
+            made += Counter(
+                {"before each commit": life.world.looks, "of each entry, once": life.witness.checks,
+                 "at each end of a boot": life.world.boot}
+            )  # fmt: skip
+        return dict(self.checks + made)
+
     def digest(self) -> str:
-        """Of all bytes that are on the disks."""
-        digest = hashlib.sha256()
+        """Of all bytes that are on the disks, and of all steps."""
+        digest = hashlib.sha256("\n".join(self.steps).encode())
         for life in self.lives:
             disk = life.node.disk
             for name in disk.names(JOURNAL):
@@ -159,14 +213,14 @@ def heard(world: World) -> Iterator[None]:
         log.propagate = propagate
 
 
-def simulate(seed: str, steps: int = STEPS, nodes: int = 1) -> Result:
-    """The run of ``seed``, ``steps`` long, of so many nodes."""
+def simulate(seed: str, steps: int = STEPS, nodes: int = 1, only: Sequence[int] | None = None) -> Result:
+    """The run of ``seed``, of so many nodes and decisions, or of ``only`` those."""
     fault, scarce = "", Random(f"{seed} few").random() < 0.5
     with few_at_once() if scarce else nullcontext():
         run = Run(seed, nodes)
-        with heard(run.lives[0].world):
+        with heard(run.lives[0].world), no_hidden_entropy(run.lives[0].world.broken):
             try:
-                run.steps_of(steps)
+                run.make(range(steps) if only is None else only)
             except (Broken, Idle) as error:
                 fault = str(error)
             except (
@@ -177,15 +231,42 @@ def simulate(seed: str, steps: int = STEPS, nodes: int = 1) -> Result:
                 for life in run.lives:
                     life.node.loop.abandon()
     kinds = run.kinds()
-    return Result(seed, run.steps, fault, run.digest(), kinds.total(), kinds, nodes)
+    return Result(
+        seed, run.steps, fault, run.digest(), kinds.total(), kinds, nodes,
+        run.seen(), run.checked(), run.quiet_s, tuple(run.decided),
+    )  # fmt: skip
 
 
-def shortest(failed: Result) -> Result:
-    """The run of the same seed that fails with the fewest steps."""
-    for steps in range(1, len(failed.steps)):
-        shorter = simulate(failed.seed, steps, failed.nodes)
-        if shorter.fault:
-            return shorter
+def moments(seed: str, decisions: Sequence[int]) -> list[list[int]]:
+    """Those of them that befall a node together: which do follows from their numbers."""
+    found: list[list[int]] = []
+    for number in decisions:
+        joins = Random(f"{seed} joins {number}").random() < JOINS
+        if found and joins and len(found[-1]) < TOGETHER:
+            found[-1].append(number)
+        else:
+            found.append([number])
+    return found
+
+
+def shortest(failed: Result, runs: int = SHRINKING_RUNS) -> Result:
+    """The run of the same seed that fails with the fewest decisions that were found in so many runs: pieces are left
+    out, smaller and smaller ones, for as long as what is left fails.
+    """
+    size = max(1, len(failed.decisions) // 2)
+    while runs > 0:
+        at, before = 0, failed
+        while at < len(failed.decisions) and runs > 0:
+            runs -= 1
+            without = (*failed.decisions[:at], *failed.decisions[at + size :])
+            shorter = simulate(failed.seed, nodes=failed.nodes, only=without)
+            if shorter.fault:
+                failed = shorter
+            else:
+                at += size
+        if size == 1 and failed is before:
+            break
+        size = max(1, size // 2)
     return failed
 
 

@@ -32,7 +32,7 @@ class WiredMesh(TwinMesh):
         self.identity = replace(self.identity, boot=f"{boot:016x}")
         self.loop = loop
         self._chance = chance
-        self._on_the_way: deque[tuple[TwinMesh, int, Op]] = deque()
+        self.on_the_way: deque[tuple[TwinMesh, int, Op]] = deque()
         self._arrives_s = 0.0  # the last of them: nothing overtakes
         for other in NAMES:
             if other != name:
@@ -50,15 +50,15 @@ class WiredMesh(TwinMesh):
         other = self.links.get(origin)
         if not isinstance(other, WiredMesh):
             raise LinkDown(f"there is no link to {origin}")
-        self._on_the_way.append((other, self.number, msgpack.unpackb(msgpack.packb(op))))
+        self.on_the_way.append((other, self.number, msgpack.unpackb(msgpack.packb(op))))
         takes_s = self._chance.choice((0.0, 0.0, 0.0005, 0.003, 0.05))
         self._arrives_s = max(self._arrives_s, self.now_s() + takes_s)
         other.loop.call_at(self._arrives_s, self._next)
 
     def _next(self) -> None:
         """The oldest that is on the way is there."""
-        if self._on_the_way:
-            self._arrive(*self._on_the_way.popleft())
+        if self.on_the_way:
+            self._arrive(*self.on_the_way.popleft())
 
     def processes_changed(self) -> None:
         """Nobody is shown anything."""
@@ -77,6 +77,7 @@ class Wire:
         self._chance, self._tools = chance, tools
         self._boots: dict[str, WiredMesh] = {}
         self._count = 0
+        self.lost = 0  # how often it went with something on its way
 
     def mesh(self, name: str, loop: VirtualLoop) -> WiredMesh:
         """A node boots: what its last boot was linked with loses it."""
@@ -97,6 +98,7 @@ class Wire:
 
     def unlink(self, why: str) -> None:
         if self.is_up:
+            self.lost += any(mesh.on_the_way for mesh in self._boots.values())
             unlink(*self._ends(), why)
 
     def _ends(self) -> tuple[WiredMesh, WiredMesh]:

@@ -17,6 +17,7 @@ from chain.entry.entry import decode_body
 from chain.proofs.receipt import Receipt
 from kernel.toolbox.arguments import parse_arguments
 from kernel.worker.intent import Spent
+from kernel.worker.pool import Placed
 from kernel.worker.workers import (
     Came,
     WorkerCall,
@@ -51,9 +52,7 @@ class SimulatedWorkers:
 
     # -- what the node asks ----------------------------------------------------------------------------------------
 
-    def put(
-        self, call: WorkerCall, begin: Callable[[], bool], ended: Callable[[Came], None]
-    ) -> Callable[[], None]:
+    def put(self, call: WorkerCall, begin: Callable[[], bool], ended: Callable[[Came], None]) -> Placed:
         receipt = Receipt.decode(call.receipt)
         if not self._spent.claim(receipt.index):
             self._world.broken(f"intent {receipt.index} is handed to a worker a second time")
@@ -64,7 +63,11 @@ class SimulatedWorkers:
             job.done = True
             self.queue.pop(job, None)
 
-        return take_back
+        def stop(why: str) -> None:
+            if list(self._jobs) == [job]:  # else others need the process
+                self.lose(why)
+
+        return Placed(take_back, stop)
 
     async def look(self, call: WorkerCall, begin: Callable[[], bool] = lambda: True) -> str:
         arguments = parse_arguments(call.arguments, 10_000)

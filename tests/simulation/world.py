@@ -7,12 +7,14 @@ and ends the run.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from tests.simulation.ledger import SimulatedLedger
+from tests.simulation.rare import RARE
 
 
 class Broken(AssertionError):
@@ -47,7 +49,10 @@ class World:
     again; ``policies``: how often it had been made when a boot ended whose policy was to make it again; ``retried``:
     the tools for which that is the policy of this boot; ``probed``: how often it had been made when a probe said that
     it had not landed. ``effect_ids``: the call that has it. ``refused``: calls that were waiting for a worker when
-    somebody ended their process.
+    somebody ended their process. ``keyed``: by key, the target and the message that a client was
+    told of. ``causes``: by PID, how the surroundings ended it; ``placed``: the PIDs that cells
+    were given; ``seen``: how often each of :data:`tests.simulation.rare.RARE` was reached; ``looks``: how often the
+    state was looked at before a commit.
     """
 
     chance: Random
@@ -61,7 +66,27 @@ class World:
     effect_ids: dict[str, str] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
     sent: dict[str, Sent] = field(default_factory=dict)
+    keyed: dict[str, tuple[str, str]] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
+    causes: dict[int, set[str]] = field(default_factory=dict)
+    placed: set[int] = field(default_factory=set)
+    seen: Counter[str] = field(default_factory=Counter)
+    looks: int = 0
+
+    def saw(self, rare: str) -> None:
+        """A rare state was reached; KeyError when nobody has declared it."""
+        assert RARE[rare].kind == "", rare
+        self.seen[rare] += 1
+
+    def cause(self, pid: int, reason: str) -> None:
+        """The surroundings have ended that process so."""
+        self.causes.setdefault(pid, set()).add(reason)
+
+    def forget_unseen(self, reserved: int) -> None:
+        """A node boots, and its disk has PIDs below that as ``reserved``: the others nobody had seen when the boot
+        before it ended, as nobody hears of a node before its boot is on the disk.
+        """
+        self.placed = {pid for pid in self.placed if pid < reserved}
 
     def broken(self, what: str) -> None:
         self.faults.append(what)
@@ -134,6 +159,12 @@ class World:
         """A client hears that the node has its message."""
         sent.acknowledged = True
         self.sent[sent.id] = sent
+
+    def answered(self, key: str, to: str, ident: str) -> None:
+        """A client hears as which message what it sent under a key is there: always the same, which is on the disk."""
+        before = self.keyed.setdefault(key, (to, ident))
+        if before != (to, ident):
+            self.broken(f"{ident} to {to} was sent under {key}, as was {before[1]} to {before[0]}")
 
     def told(self, sent: Sent, end: dict[str, Any], recorded: tuple[str, str] | None) -> None:
         """A client hears of the end of its message: only once, and what is on the disk."""

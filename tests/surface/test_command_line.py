@@ -18,9 +18,12 @@ COMMANDS = """
 init up down status doctor
 cluster/up cluster/down cluster/status nodes monitor node/id node/where
 peer/add peer/list peer/remove peer/heads peer/decide token/create token/list token/revoke
-spawn ps tree inspect children send chat cancel logs events stop start kill rm
-deadletters/list deadletters/show deadletters/replay doubts/list doubts/resolve doubts/show
-divergences/list divergences/show divergences/decide
+new run apply delete
+spawn ps tree inspect children send chat cancel logs stack events stop start kill change rm
+unpark restart suspend resume
+publish broadcast topics/list topics/subscribe topics/unsubscribe
+deadletters/list deadletters/show deadletters/replay deadletters/drop doubts/list doubts/resolve doubts/show
+divergences/list divergences/show divergences/decide policy/explain budget/show budget/grant
 memory/add memory/search memory/show memory/forget memory/stats memory/reindex
 chain/status chain/log chain/show chain/why chain/verify chain/key chain/rotate chain/erase
 chain/timeline chain/turn chain/stats chain/receipt chain/check chain/prove chain/export

@@ -13,6 +13,7 @@ from kernel.control.nodes.cluster import told_to_peer
 from kernel.control.nodes.peer_services import READERS, read_spawn
 from kernel.model.spec import ProcessSpec
 from kernel.operations.operation import AnyRow
+from kernel.operations.rights.capabilities import Capabilities
 from kernel.operations.spawning import (
     NOT_FOR_PEERS,
     OF_A_BEHAVIOUR,
@@ -84,6 +85,10 @@ def test_a_peer_of_a_version_without_a_field_is_told_of_it_only_when_it_says_som
     assert read_spawn(told_to_peer(pool)) == pool
     never = SpawnRequest("never", system_prompt="never", auto_shutdown="never")  # text that a choice has too
     assert read_spawn(told_to_peer(never)) == never
+    held = SpawnRequest(
+        "held", tools=("file_*",), capabilities=Capabilities(deny=("pay",), memory=(), spawn=False)
+    )
+    assert read_spawn(told_to_peer(held)) == held
     leader = SpawnRequest("leader", restart="transient", significant=True, shutdown_s=2.5, on_logical="end")
     assert read_spawn(told_to_peer(leader)) == leader
 

@@ -195,7 +195,8 @@ def _error_line(code: str, message: str) -> str:
 
 
 async def _kernel_error(request: Request, error: Exception) -> Response:
-    return error_answer(cast(KernelError, error).code, str(error))
+    fault = cast(KernelError, error)
+    return error_answer(fault.code, str(error), word=fault.word)
 
 
 async def _wrong_request(request: Request, error: Exception) -> Response:

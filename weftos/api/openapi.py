@@ -17,6 +17,7 @@ from typing import (
     is_typeddict,
 )
 
+from kernel.errors import SupervisionWord
 from kernel.operations.operation import AnyRow, Limit, OnWire
 from kernel.operations.table import NOUNS
 from weftos.api.parts import CODES
@@ -170,7 +171,14 @@ def _field(default: Any, found: Schema) -> Schema:
 def _error() -> Schema:
     error = {
         "type": "object",
-        "properties": {"code": {"enum": [*CODES, "internal"]}, "message": {"type": "string"}},
+        "properties": {
+            "code": {"enum": [*CODES, "internal"]},
+            "message": {"type": "string"},
+            "word": {
+                "enum": [*get_args(SupervisionWord)],
+                "description": "what OTP's supervisor would answer",
+            },
+        },
         "required": ["code", "message"],
     }
     schema = {"type": "object", "properties": {"error": error}, "required": ["error"]}

@@ -52,9 +52,10 @@ def json_answer(value: object, status_code: int = 200) -> Response:
     return StreamingResponse(_paced(chain([first], slices)), status_code, media_type="application/json")
 
 
-def error_answer(code: str, message: str, status_code: int | None = None) -> Response:
-    """``{"error": {"code", "message"}}`` with the status of ``code``."""
-    return json_answer({"error": {"code": code, "message": message}}, status_code or CODES.get(code, 500))
+def error_answer(code: str, message: str, status_code: int | None = None, word: str = "") -> Response:
+    """``{"error": {"code", "message"}}`` with the status of ``code``; ``word`` too, where there is one."""
+    error = {"code": code, "message": message} | ({"word": word} if word else {})
+    return json_answer({"error": error}, status_code or CODES.get(code, 500))
 
 
 def json_rows(pages: AsyncIterator[Sequence[object]]) -> Response:

@@ -6,11 +6,11 @@ names no cause), it goes on with the start of that turn, whose own cause is the 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from chain.entry.reader import EntryRecord
 from weftos.audit.auditor import Auditor, row
 from weftos.json_object import Json
-
-_BEGINNINGS = ("message.accepted", "operator.command")
 
 
 def path_to(auditor: Auditor, seq: int) -> list[Json]:
@@ -35,17 +35,22 @@ def _start_of_turn(auditor: Auditor, first: EntryRecord) -> int | None:
     return found
 
 
+_BEGUN: Mapping[str, Callable[[Json], str]] = {
+    "message.accepted": lambda body: f"sent by {body['sender']}",
+    "operator.command": lambda body: "commanded by operator",
+    "peer.command": lambda body: f"commanded by {body['name']}, {body['principal']}",
+}
+
+
 def sender_of(path: list[Json]) -> str:
     """Who set off what ``path`` leads to, in words; nothing when it was no message and no command."""
-    said = [entry for entry in path if entry["kind"] in _BEGINNINGS]
+    said = [entry for entry in path if entry["kind"] in _BEGUN]
     if not said:
         return ""
     first, last = said[0], said[-1]
     if any(entry["body"] is None for entry in (first, last)):
         return f"who sent it was erased (entry {first['seq']})"
-    words = (
-        f"sent by {last['body']['sender']}" if last["kind"] == "message.accepted" else "commanded by operator"
-    )
+    words = _BEGUN[last["kind"]](last["body"])
     if last is not first and first["kind"] == "message.accepted":
         words += f", because of a message of {first['body']['sender']} (entry {first['seq']})"
     if first["kind"] == "operator.command":

@@ -9,7 +9,18 @@ from typing import Annotated
 import typer
 
 from weftos import __version__
-from weftos.cli.agents import divergences, letters, memory, processes, talk
+from weftos.cli.agents import (
+    applications,
+    budgets,
+    divergences,
+    letters,
+    looks,
+    memory,
+    processes,
+    rights,
+    talk,
+    topics,
+)
 from weftos.cli.chain import audit_export, audit_views, erase, ledger, proofs, rotation, sql, verify
 from weftos.cli.node import clusters, configuration, doctor, mesh, nodes
 from weftos.cli.terminal.options import group
@@ -35,8 +46,11 @@ def _root(
 for _command in (
     *nodes.COMMANDS,
     *doctor.COMMANDS,
+    *applications.COMMANDS,
     *processes.LOOK,
     *talk.COMMANDS,
+    *looks.COMMANDS,
+    *topics.COMMANDS,
     *processes.RULE,
     *mesh.COMMANDS,
 ):
@@ -46,9 +60,12 @@ app.add_typer(mesh.peer, name="peer")
 app.add_typer(mesh.token, name="token")
 app.add_typer(clusters.cluster, name="cluster")
 app.add_typer(letters.deadletters, name="deadletters")
+app.add_typer(topics.topics, name="topics")
 app.add_typer(letters.doubts, name="doubts")
 app.add_typer(divergences.divergences, name="divergences")
 app.add_typer(memory.memory, name="memory")
+app.add_typer(rights.policy, name="policy")
+app.add_typer(budgets.budget, name="budget")
 _CHAIN = (
     ledger,
     audit_views,

@@ -16,16 +16,19 @@ from __future__ import annotations
 import os
 from types import TracebackType
 
+from kernel.operations.applications import Applications
 from kernel.operations.archive import Archive
-from kernel.operations.cluster import Cluster
 from kernel.operations.decisions import Divergences, Doubts
 from kernel.operations.erasure import Erasure
 from kernel.operations.keys import Keys
 from kernel.operations.memory import Memory
-from kernel.operations.messages import Messages
+from kernel.operations.messages import Messages, Topics
 from kernel.operations.node import Node
-from kernel.operations.peers import Peers, Tokens
+from kernel.operations.nodes.cluster import Cluster
+from kernel.operations.nodes.peers import Peers, Tokens
 from kernel.operations.processes import Processes
+from kernel.operations.rights.budgets import Budgets
+from kernel.operations.rights.policy import Policy
 from kernel.operations.spawning import Spawning
 from weftos.client.connection import Connection
 from weftos.paths import data_directory
@@ -46,8 +49,12 @@ class Client(Node, Spawning, Processes, Messages):
     ) -> None:
         self._connection = Connection(data_directory(data), timeout_s)
         super().__init__(self._connection)
+        self.topics = Topics(self._connection)
+        self.applications = Applications(self._connection)
         self.doubts = Doubts(self._connection)
         self.divergences = Divergences(self._connection)
+        self.policy = Policy(self._connection)
+        self.budgets = Budgets(self._connection)
         self.memory = Memory(self._connection)
         self.erasure = Erasure(self._connection)
         self.archive = Archive(self._connection)

@@ -20,6 +20,7 @@ from weftos.json_object import Json
 from weftos.ownership import name_of
 from weftos.paths import control_socket, not_running
 
+MAX_SEGMENT_CHARS = 16_384  # of a path, escaped: more than any name that there is
 _CREDENTIALS = struct.Struct("3i")  # of SO_PEERCRED: process, user, group
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Trusts no certificate: there is none on a Unix socket, and loading those of the world takes longer than to ask."""
@@ -88,7 +89,7 @@ class Connection:
                 "unavailable",
             ) from error
         except httpx.InvalidURL as error:
-            raise WeftosError("what was given is too long for a name: check it", "invalid") from error
+            raise _too_long() from error
         except UnicodeEncodeError as error:
             raise _no_text(error) from error
         except ValueError as error:
@@ -129,10 +130,18 @@ def _check_server(event: str, info: Json) -> None:
 
 
 def _segment(text: str) -> str:
+    """``text`` as a part of a path. Raises WeftosError for one that a server would hang up on."""
     try:
-        return quote(text, safe="")
+        segment = quote(text, safe="")
     except UnicodeEncodeError as error:
         raise _no_text(error) from error
+    if len(segment) > MAX_SEGMENT_CHARS:
+        raise _too_long()
+    return segment
+
+
+def _too_long() -> WeftosError:
+    return WeftosError("what was given is too long for a name: check it", "invalid")
 
 
 def _no_text(error: UnicodeEncodeError) -> WeftosError:
@@ -153,7 +162,7 @@ def _check(answer: httpx.Response) -> None:
 
 def _error_in(document: Any) -> WeftosError:
     match document:
-        case {"error": {"code": str(code), "message": str(message)}}:
-            return WeftosError(message, code)
+        case {"error": {"code": str(code), "message": str(message), **rest}}:
+            return WeftosError(message, code, str(rest.get("word", "")))
         case _:
             return WeftosError("the node refused without saying why", "internal")

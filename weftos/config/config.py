@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -19,6 +19,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from kernel.operations.node import Setting
+from weftos.config.app_file import App, read_app
 from weftos.config.config_file import ConfigError, KeyPath, find_line, read_toml
 from weftos.config.settings import Settings
 from weftos.safe_text import safe_text
@@ -26,6 +27,7 @@ from weftos.safe_text import safe_text
 __all__ = ["Config", "ConfigError", "Origin", "default_file", "load", "validate_file"]
 
 PREFIX = "WEFTOS_"
+OWN_CODE = ("tools", "behaviours")
 NOT_SETTINGS = frozenset({"WEFTOS_DATA", "WEFTOS_CONFIG"})
 SHORT_NAMES: Mapping[str, KeyPath] = {"WEFTOS_RAY_TOKEN_PATH": ("node", "ray_token")}
 _PERHAPS_SECRET = frozenset({"base_url", "api_key_env"})  # where a person may have put a key by mistake
@@ -48,11 +50,14 @@ DEFAULT = Origin("default", "default")
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Checked settings. ``origins`` maps the dotted key of each value that is not a default to its origin."""
+    """Checked settings. ``origins`` maps the dotted key of each value that is not a default to its origin; ``apps``:
+    the files of applications that had a say.
+    """
 
     settings: Settings
     origins: Mapping[str, Origin]
     file: Path | None
+    apps: tuple[Path, ...] = ()
 
     def view(self) -> list[Setting]:
         """Every value as ``{"key", "value", "origin"}``, in the order of the sections."""
@@ -61,6 +66,13 @@ class Config:
             {"key": key, "value": value, "origin": str(self.origins.get(key, DEFAULT))}
             for key, value in values
         ]
+
+    def tool_variables(self, environment: Mapping[str, str]) -> dict[str, dict[str, str]]:
+        """What of ``environment`` each tool is given, by the names that its ``env`` has; those that are set."""
+        return {
+            name: {variable: environment[variable] for variable in tool.env if variable in environment}
+            for name, tool in self.settings.tools.items()
+        }
 
     def secret_variables(self) -> tuple[str, ...]:
         """The environment variables whose values are secrets: for the gateway, and for no other process."""
@@ -79,8 +91,10 @@ def load(
     file: Path | None = None,
     flags: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
+    apps: Sequence[Path] = (),
 ) -> Config:
-    """The effective configuration.
+    """The effective configuration. ``apps``: files of applications, whose own tools and behaviours join those of the
+    file.
 
     ``file`` replaces ``<data>/weftos.toml`` and must exist. ``flags`` maps dotted keys to values; None means
     not given. Raises ConfigError with every fault that was found.
@@ -90,9 +104,11 @@ def load(
     found = file is not None or chosen.exists()
     if found:
         layers.add_file(chosen.absolute())
+    for app in apps:
+        layers.add_app(read_app(app))
     layers.add_environment(environment or {})
     layers.add_flags(flags or {})
-    return Config(layers.settings(), layers.origins, chosen.absolute() if found else None)
+    return Config(layers.settings(), layers.origins, chosen.absolute() if found else None, tuple(apps))
 
 
 def validate_file(file: Path) -> Config:
@@ -116,6 +132,23 @@ class _Layers:
             if key[-1] == "python_path" and isinstance(value, list):
                 value = [str(path.parent / entry) if isinstance(entry, str) else entry for entry in value]
             self._add(key, value, origin)
+
+    def add_app(self, app: App) -> None:
+        """An application takes the name of no other tool or behaviour than its own."""
+        taken = {
+            (kind, name): values for kind in OWN_CODE for name, values in self._values.get(kind, {}).items()
+        }
+        own: dict[KeyPath, dict[str, Any]] = {}
+        for key, value, line in app.settings:
+            own.setdefault(key[:2], {})[key[2]] = value
+            if key[:2] not in taken:
+                self._add(key, value, Origin("file", f"{app.file}:{line}"))
+        for name, values in own.items():
+            if taken.get((name[0], name[1]), values) != values:
+                where = self._origin_near(name)
+                self._faults.append(
+                    f"{app.file}: {_dotted(name)} is another one in {where}: rename one of them"
+                )
 
     def add_environment(self, environment: Mapping[str, str]) -> None:
         taken = NOT_SETTINGS | self._secret_names(environment)

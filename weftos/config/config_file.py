@@ -41,7 +41,7 @@ def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if len(line) > MAX_LINE_CHARACTERS:
             raise ConfigError(
                 f"{path}:{number}: line of {len(line)} characters, {MAX_LINE_CHARACTERS} allowed"
@@ -81,7 +81,7 @@ def find_line(text: str, path: KeyPath) -> int | None:
 
 def _written_keys(text: str) -> Iterator[tuple[int, KeyPath]]:
     table: KeyPath = ()
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if match := _TABLE_LINE.match(line):
             table = _parts(match[1])
             yield number, table

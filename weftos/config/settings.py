@@ -35,6 +35,9 @@ _PETNAME = re.compile(r"[a-zA-Z0-9._-]{0,64}")
 _IMPORT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _ORIGIN = re.compile(r"weftos-[a-z2-7]{26}")
 _VARIABLE = re.compile(r"([A-Z_][A-Z0-9_]{0,127})?")
+_HOW_PROGRAMS_RUN = re.compile(
+    r"(LD_|PYTHON|WEFTOS|RAY_|GLIBC_|MALLOC_).*|PATH|HOME|LANG|LC_.*|TZ|TMPDIR|IFS"
+)
 _HOST_PORT = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})")
 
 
@@ -52,10 +55,22 @@ ImportString = Annotated[str, Field(max_length=256), _matches(_IMPORT, 'must be 
 VariableName = Annotated[
     str, _matches(_VARIABLE, "must be the NAME of an environment variable (capitals), not the key itself")
 ]
+
+
+def _for_a_tool(name: str) -> str:
+    if not name or _HOW_PROGRAMS_RUN.fullmatch(name):
+        raise ValueError(
+            "must be the NAME of a variable of the tool's own, not one that says how programs run"
+        )
+    return name
+
+
+ToolVariable = Annotated[VariableName, AfterValidator(_for_a_tool)]
 Directory = Annotated[
     str, Field(max_length=4096), _matches(re.compile(r"/[^\x00]*"), "must be an absolute directory")
 ]
 Limit = Annotated[int, Field(ge=1, le=2**31 - 1)]
+LimitOrOff = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
 def _provider_kind(kind: str) -> str:
@@ -121,6 +136,8 @@ class NodeSettings(Section):
 
     ``ray_address``: attach to the Ray cluster there, whose token is in the file ``ray_token``, instead of starting
     one. Its cells dial back to ``cells_listen``, by default a free port of the address that the cluster sees.
+    ``reconcile_s``: within which an orphan is found and ended. ``check_replay``: each turn is gone through once
+    more when it has ended, to find behaviours that would not do the same again after a crash.
     """
 
     name: Annotated[str, _matches(_PETNAME, "a petname is up to 64 letters, digits, . _ or -")] = ""
@@ -128,6 +145,8 @@ class NodeSettings(Section):
     ray_address: Annotated[str, Field(max_length=300), AfterValidator(_ray_address)] = ""
     ray_token: Annotated[str, _matches(re.compile(r"(/[^\x00]{0,4095})?"), "must be an absolute path")] = ""
     cells_listen: Annotated[str, Field(max_length=300), AfterValidator(_listen_address)] = ""
+    reconcile_s: Annotated[float, Field(ge=0.1, le=3600, allow_inf_nan=False)] = 30.0
+    check_replay: bool = False
 
     @model_validator(mode="after")
     def _can_attach(self) -> NodeSettings:
@@ -188,10 +207,13 @@ class ModelSettings(Section):
 
 
 class ToolSettings(Section):
-    """A third-party tool. ``python_path`` is searched last, by its worker alone."""
+    """A third-party tool. ``python_path`` is searched last, by its worker alone. ``env``: the names of variables of the
+    node's environment that its worker is given, which it shares with the tools of the same module.
+    """
 
     import_: Annotated[ImportString, Field(alias="import")]
     python_path: list[Directory] = Field(default_factory=list, max_length=32)
+    env: list[ToolVariable] = Field(default_factory=list, max_length=32)
 
 
 class BehaviourSettings(Section):
@@ -212,16 +234,23 @@ class LimitSettings(Section):
     mail_bytes: Limit = _BOUNDS.mail_bytes
     peer_mail_bytes: Limit = _BOUNDS.peer_mail_bytes
     dead_letters: Limit = _BOUNDS.dead_letters
+    dead_letters_alert: Limit = _BOUNDS.dead_letters_alert
     dead_letters_bytes: Limit = _BOUNDS.dead_letters_bytes
     sessions: Limit = _BOUNDS.sessions
     sessions_bytes: Limit = _BOUNDS.sessions_bytes
     tool_result_bytes: Limit = _BOUNDS.tool_result_bytes
     turn_timeout_s: Limit = int(_BOUNDS.turn_timeout_s)
+    hang_s: Limit = int(_BOUNDS.hang_s)
+    cell_memory_mib: LimitOrOff = _BOUNDS.cell_memory_mib
     operator_reserve: Limit = _BOUNDS.operator_reserve
     agent_children: Limit = _BOUNDS.agent_children
     agent_subtree: Limit = _BOUNDS.agent_subtree
     peer_processes: Limit = _BOUNDS.peer_processes
     agent_spawns_per_trace: Limit = _BOUNDS.agent_spawns_per_trace
+    same_calls: LimitOrOff = _BOUNDS.same_calls
+    failed_calls: LimitOrOff = _BOUNDS.failed_calls
+    children: Limit = _BOUNDS.children
+    processes_per_cell: Limit = _BOUNDS.processes_per_cell
 
     @model_validator(mode="after")
     def _fits(self) -> LimitSettings:
@@ -296,6 +325,20 @@ class Settings(Section):
                 "choose another name"
             )
         return behaviours
+
+    @field_validator("tools")
+    @classmethod
+    def _no_tool_has_a_models_key(
+        cls, tools: dict[str, ToolSettings], others: ValidationInfo
+    ) -> dict[str, ToolSettings]:
+        holders = {each.api_key_env: name for name, each in others.data.get("providers", {}).items()}
+        for name, tool in tools.items():
+            if taken := [variable for variable in tool.env if variable in holders]:
+                raise ValueError(
+                    f"{name}.env names {taken[0]}, which holds the key of provider {holders[taken[0]]}: a tool is "
+                    "given none of these"
+                )
+        return tools
 
     @field_validator("model")
     @classmethod

@@ -26,6 +26,7 @@ CONFIGURATION = """\
 # [node]
 # name = "my-node"            # a petname; the true name is the fingerprint of the node's first key
 # engine = "ray"              # ray, or local: cells as plain child processes
+# check_replay = false        # go through each turn once more: would its behaviour do the same after a crash?
 # ray_address = "127.0.0.1:6379"        # attach to this Ray cluster instead of starting one
 # ray_token = "/path/to/its/token"
 # cells_listen = "127.0.0.1:0"          # where cells of that cluster dial this node
@@ -47,6 +48,7 @@ CONFIGURATION = """\
 # [tools.word_count]
 # import = "mytools:word_count"
 # python_path = ["/path/to/its/folder"]
+# env = ["MY_TOKEN"]          # variables of this node's environment that its worker is given, by name
 
 # A behaviour of your own: a decorated Python class, run in a cell.
 # [behaviours.echo]
@@ -69,7 +71,9 @@ CONFIGURATION = """\
 # may = ["send", "ps"]
 
 # [limits]
-# mailbox_messages = 1000
+# hang_s = 5                  # how long a process may hold its cell without awaiting anything
+# cell_memory_mib = 2048      # what a cell may have of its own; 0: any amount
+# mailbox_messages = 1024
 # agent_children = 100        # processes that one agent may have below itself
 # agent_subtree = 1000        # and that the uppermost agent may, with all that those make
 # agent_spawns_per_trace = 100  # and that may come of one message

@@ -8,6 +8,7 @@ exit code. It polls descriptors only (the pipe, a pidfd, the signal wake-up), so
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import select
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -27,18 +29,29 @@ BOOT_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 15.0
 _LINE_BYTES = 64 * 1024
 _TAIL_BYTES = 4000
+_PR_SET_PDEATHSIG = 1
 
 
-def node_command(data: Path, flags: Mapping[str, str | None]) -> list[str]:
-    """How a node on ``data`` is started; ``flags`` that are None are left out."""
+def node_command(data: Path, flags: Mapping[str, str | None], apps: Sequence[Path] = ()) -> list[str]:
+    """How a node on ``data`` is started; ``flags`` that are None are left out. ``apps``: whose code it is to know."""
     given = [word for flag, value in flags.items() if value for word in (flag, value)]
+    given += [word for app in apps for word in ("--app", str(app.absolute()))]
     return [sys.executable, "-P", "-m", "weftos.node", "--data", str(data), *given]
+
+
+def _end_with(starter: int) -> None:
+    """Have this process asked to stop when the thread that started it ends."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != starter:
+        os._exit(1)
 
 
 class NodeProcess:
     """A started node, or ``what`` else speaks like one: ``command`` with ``--ready-fd N --environment-fd M`` behind it.
 
     Its environment holds no settings and no keys: it is told them (:mod:`weftos.sealed_environment`).
+
+    ``ends_with_us``: it is asked to stop when this process ends, however that does. Call it from the main thread then.
 
     Use as a context manager: it holds descriptors and, in the main thread, signal handlers."""
 
@@ -48,6 +61,7 @@ class NodeProcess:
         command: Sequence[str],
         stop_timeout_s: float = STOP_TIMEOUT_S,
         what: str = "node",
+        ends_with_us: bool = False,
     ) -> None:
         self._data = data
         self._what = what
@@ -55,6 +69,7 @@ class NodeProcess:
         self._stack = contextlib.ExitStack()
         self._stop_timeout_s = stop_timeout_s
         self._stop_by: float | None = None
+        self._signalled = self._started = False
         self._wake = self._forward_signals()
         ready, theirs = os.pipe()
         self._ready = ready
@@ -73,6 +88,7 @@ class NodeProcess:
                     stderr=log,
                     pass_fds=(theirs, handover.fd),
                     start_new_session=True,
+                    preexec_fn=partial(_end_with, os.getpid()) if ends_with_us else None,
                 )
             except OSError:
                 handover.close()
@@ -82,6 +98,9 @@ class NodeProcess:
         handover.begin()
         self._pidfd = os.pidfd_open(self.process.pid)
         self._stack.callback(os.close, self._pidfd)
+        self._started = True
+        if self._signalled:  # while it was being started
+            self.stop()
 
     def __enter__(self) -> NodeProcess:
         return self
@@ -92,7 +111,7 @@ class NodeProcess:
     @property
     def interrupted(self) -> bool:
         """Whether a signal has asked the node to stop."""
-        return self._stop_by is not None
+        return self._signalled
 
     def until_ready(self, on_step: Callable[[str], None]) -> dict[str, Any]:
         """Report the boot's steps; the node's ready document. Raises WeftosError when it does not get there."""
@@ -171,7 +190,9 @@ class NodeProcess:
         wake, woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
         def forward(number: int, frame: FrameType | None) -> None:
-            self.stop()
+            self._signalled = True
+            if self._started:
+                self.stop()
 
         before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
         woken_before = signal.set_wakeup_fd(woken, warn_on_full_buffer=False)

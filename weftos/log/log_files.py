@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -40,16 +41,25 @@ class RotatingFile:
         self.close()
         for number in range(self._backups - 1, 0, -1):
             with contextlib.suppress(FileNotFoundError):
-                os.replace(self._numbered(number), self._numbered(number + 1))
-        os.replace(self._path, self._numbered(1))
-
-    def _numbered(self, number: int) -> Path:
-        return self._path.with_name(f"{self._path.name}.{number}")
+                os.replace(numbered(self._path, number), numbered(self._path, number + 1))
+        os.replace(self._path, numbered(self._path, 1))
 
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def numbered(path: Path, number: int) -> Path:
+    """What the log at ``path`` became when it was rotated so many times."""
+    return path.with_name(f"{path.name}.{number}")
+
+
+def earlier_files(path: Path) -> list[Path]:
+    """Those that were rotated away of the log at ``path``, the newest first."""
+    found = path.parent.glob(f"{glob.escape(path.name)}.*")
+    named = [(int(file.suffix[1:]), file) for file in found if file.suffix[1:].isdecimal()]
+    return [file for _, file in sorted(named)]
 
 
 def read_last(path: Path, limit: int, wanted: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
@@ -58,22 +68,17 @@ def read_last(path: Path, limit: int, wanted: Mapping[str, Any] | None = None) -
     Reads one file at a time, newest first; a line that is not a JSON object is passed over.
     """
     found: list[dict[str, Any]] = []
-    number = 0
-    while len(found) < limit:
-        file = path.with_name(f"{path.name}.{number}") if number else path
+    for file in (path, *earlier_files(path)):
         try:
             lines = file.read_bytes().splitlines()
-        except FileNotFoundError:
-            if number:
-                break
-            lines = []
+        except FileNotFoundError:  # not there yet, or renamed just now
+            continue
         for line in reversed(lines):
-            record = _record(line)
+            record = record_of(line)
             if record is not None and all(record.get(key) == value for key, value in (wanted or {}).items()):
                 found.append(record)
                 if len(found) == limit:
-                    break
-        number += 1
+                    return found[::-1]
     return found[::-1]
 
 
@@ -83,7 +88,8 @@ def read_last_of(paths: Sequence[Path], limit: int, wanted: Mapping[str, Any]) -
     return sorted(found, key=lambda line: str(line.get("time", "")))[-limit:]
 
 
-def _record(line: bytes) -> dict[str, Any] | None:
+def record_of(line: bytes) -> dict[str, Any] | None:
+    """The JSON object that a line is; None when it is none."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):

@@ -77,6 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--join")
     parser.add_argument("--token", type=Path)
     parser.add_argument("--accept-state")
+    parser.add_argument("--app", type=Path, action="append", default=[])
     parser.add_argument("--ready-fd", type=int, default=1)
     parser.add_argument("--environment-fd", type=int)
     args = parser.parse_args(argv)

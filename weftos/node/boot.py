@@ -25,7 +25,7 @@ from chain.keys.key_change import adopt_keys, load_candidates
 from chain.keys.keys import Keys
 from chain.ledger.ledger import Ledger, Reader, Tuning
 from chain.state.binding import Unbound
-from kernel.bounds import STATE_LIMITS, Bounds
+from kernel.bounds import MIB, STATE_LIMITS, Bounds
 from kernel.cells.cell_events import EngineLost
 from kernel.cells.cell_table import CellLimits
 from kernel.cells.cells import Cells
@@ -34,6 +34,7 @@ from kernel.cells.engines.engine_ray import RayEngine
 from kernel.cells.launcher import BehaviourEntry
 from kernel.control.control import Control
 from kernel.control.facts import NodeFacts, NodeServices
+from kernel.errors import Refused
 from kernel.helper.helper import Answered
 from kernel.helper.helpers import HelperNotice, LinkedHelper, WorkerSeen
 from kernel.helper.nursery import Nursery
@@ -49,7 +50,7 @@ from kernel.toolbox.protected import ProtectedPaths
 from kernel.toolbox.registry import Registry, ToolSource, builtin_declarations
 from kernel.upkeep.clock_watch import ClockWatch
 from kernel.upkeep.loop_lag import LoopLag
-from kernel.worker.workers import WorkerLimits, Workers, worker_command
+from kernel.worker.workers import WorkerLimits, Workers, worker_command, worker_name
 from mesh.identity.peers import Peer
 from mesh.mesh import Mesh
 from weftos import __version__
@@ -61,6 +62,7 @@ from weftos.lifecycle.initialise import initialise
 from weftos.log.erased_logs import NODE_LOG, PROCESSES_LOG
 from weftos.log.log_files import read_last_of
 from weftos.log.logs import JsonLog, LoggingBridge
+from weftos.log.tail import LogTails
 from weftos.node.accepting import MOST_SAID, configured, contradictions, record_acceptance
 from weftos.node.archive_link import ArchiveLink
 from weftos.node.collector import Collector
@@ -68,6 +70,7 @@ from weftos.node.engines import make_engine
 from weftos.node.gates import GATES
 from weftos.node.mesh_wiring import called_the_same, make_mesh, open_mesh
 from weftos.node.protected import others_faults, protected_paths
+from weftos.node.reconciler import Reconciler
 from weftos.node.runtime import make_runtime, remove_recorded
 from weftos.ownership import check_own_place, way_fault
 from weftos.paths import has_data
@@ -99,6 +102,8 @@ class Options:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The variables the node was started with, provider keys among them; its own environment lacks them."""
     accept_state: str | None = None
+    app: Sequence[Path] = ()
+    """Files of applications, whose own tools and behaviours this run knows."""
 
     def flags(self) -> dict[str, str | None]:
         """Those that are settings, by their dotted keys. ``token``, the join token's file, is none, nor is
@@ -134,6 +139,8 @@ class BootContext:
     nursery: Nursery
     """Of the gateway; it was begun before there was anything to know."""
     protected: ProtectedPaths
+    tool_variables: Mapping[str, Mapping[str, str]] = field(repr=False)
+    """What each tool's worker is given beside what all have, by the tool's name."""
 
     @property
     def keys(self) -> Keys:
@@ -169,6 +176,11 @@ class CellsChild:
     async def start(self, on_death: Callable[[str], None]) -> None:
         self.on_death = on_death
         await self._cells.open()
+
+    async def end(self, hard: bool) -> None:
+        if not isinstance(self._engine, RayEngine):
+            raise Refused("local cells have no placer: this part of the node ends with it (weftos down)")
+        await self._engine.end(hard)
 
     async def stop(self) -> None:
         """The cells are closed by the kernel, which closes the engine."""
@@ -227,6 +239,7 @@ class Node:
     clock: ClockWatch
     upkeep: Upkeep
     collector: Collector
+    reconciler: Reconciler
     stop: Stop
 
     def ready(self) -> dict[str, Any]:
@@ -249,6 +262,7 @@ class Node:
         self.lag.stop()
         self.collector.stop()
         self.clock.stop()
+        await self.reconciler.stop()
         await self.upkeep.close()
         await self.kernel.remote.close()
         await self.mesh.close()
@@ -290,13 +304,17 @@ async def _recover(
     options: Options, data: Path, held: DataLock, nursery: Nursery, report: Report
 ) -> BootContext:
     """End the old boot and replay the journal."""
-    config = load(data, file=options.config, flags=options.flags(), environment=options.environment)
+    config = load(
+        data, file=options.config, flags=options.flags(), environment=options.environment, apps=options.app
+    )
     if faults := others_faults(config, options.token, os.environ):
         raise WeftosError(
             f"others could change what the node is to run or whom it is to believe: {'; '.join(faults)}",
             "refused",
         )
     keys_given = secrets_of(config.secret_variables(), options.environment)
+    tool_variables = config.tool_variables(options.environment)
+    unsaid = [*keys_given.values(), *(value for own in tool_variables.values() for value in own.values())]
     before = read_boot(data)
     ended = end_old_session(data)
     if before is not None and not remove_recorded(Path(before.runtime), data):
@@ -336,11 +354,11 @@ async def _recover(
     runtime = make_runtime(data)
     boot = secrets.randbits(63)
     write_boot(data, boot, runtime)
-    log = _open_log(config, data / "logs" / NODE_LOG, keys_given)
+    log = _open_log(config, data / "logs" / NODE_LOG, unsaid)
     root = logging.getLogger()
     root.handlers[:] = [LoggingBridge(log)]
     root.setLevel(logging.INFO)
-    processes_log = _open_log(config, data / "logs" / PROCESSES_LOG, keys_given)
+    processes_log = _open_log(config, data / "logs" / PROCESSES_LOG, unsaid)
     if ended or ledger.recovery.torn_bytes:
         log.log("warning", "recovered", ended_processes=ended, torn_bytes=ledger.recovery.torn_bytes)
     clock.not_before(ledger.last_time_us)
@@ -365,6 +383,7 @@ async def _recover(
         keys_given,
         nursery,
         protected,
+        tool_variables,
     )
 
 
@@ -379,14 +398,14 @@ def _log_fault(log: JsonLog, part: str, why: str | None) -> None:
         log.log("error", "the ledger has a fault", part=part, why=why)
 
 
-def _open_log(config: Config, file: Path, keys_given: Mapping[str, str]) -> JsonLog:
+def _open_log(config: Config, file: Path, unsaid: list[str]) -> JsonLog:
     settings = config.settings.logs
     return JsonLog(
         file,
         max_bytes=settings.max_bytes,
         backups=settings.backups,
         level=settings.level,
-        secrets=list(keys_given.values()),
+        secrets=unsaid,
     )
 
 
@@ -402,7 +421,12 @@ async def _build(context: BootContext, token: Path | None, report: Report) -> No
     engine, entrance = make_engine(
         settings.node, context.keys.origin, context.boot, context.runtime, context.logs
     )
-    limits = CellLimits(processes_per_cell=bounds.processes_per_cell, start_s=bounds.start_timeout_s)
+    limits = CellLimits(
+        processes_per_cell=bounds.processes_per_cell,
+        start_s=bounds.start_timeout_s,
+        hang_s=bounds.hang_s,
+        memory_bytes=bounds.cell_memory_mib * MIB,
+    )
     hearing = context.ledger.hearing
     cells = Cells(engine, context.boot, entrance, runtime / "slots", signals, limits, hearing)
     hosts = CellsChild(cells, engine)
@@ -422,15 +446,18 @@ async def _build(context: BootContext, token: Path | None, report: Report) -> No
         mesh.rekey,
         kernel.env.log,
     )
+    reconciler = Reconciler(kernel, settings.node.reconcile_s)
     services = NodeServices(
         config_view=context.config.view,
         read_logs=_logs_of(context.logs),
+        follow_logs=_tails_of(context.logs),
         archive=archive.ask,
         shutdown=stop,
         loop_lag=lag,
         erasures=upkeep.erasures,
         rotate=rotation.rotate,
         clock_ahead_s=clock.ahead_s,
+        check=reconciler.check,
     )
     _record_boot(context, kernel.recorder, [view.peer for view in mesh.peers()])
     kernel.helpers.add("placer" if engine.name == "ray" else "cells", hosts)
@@ -453,12 +480,13 @@ async def _build(context: BootContext, token: Path | None, report: Report) -> No
     await open_mesh(kernel.remote, settings, token)
     doors = await asyncio.to_thread(importlib.import_module, "weftos.api.listener")
     listener: Listener = doors.Listener(control, runtime / "control.sock")
-    node = Node(context, kernel, mesh, listener, lag, clock, upkeep, Collector(), stop)
+    node = Node(context, kernel, mesh, listener, lag, clock, upkeep, Collector(), reconciler, stop)
     await listener.start()
     node.collector.start()
     lag.start()
     clock.start()
     upkeep.start()
+    reconciler.start()
     return node
 
 
@@ -470,10 +498,14 @@ async def _kernel(
     tools = config.settings.tools.items()
     sources = [ToolSource(name, tool.import_, tuple(tool.python_path)) for name, tool in tools]
     limits = WorkerLimits()
+    variables: dict[str, dict[str, str]] = {}
+    for source in sources:
+        own = context.tool_variables[source.name]
+        variables.setdefault(worker_name(source.package), {}).update(own)
     workers = Workers(
         boot,
         context.keys.ed25519.text,
-        lambda name: worker_command(name, runtime, logs, limits),
+        lambda name: worker_command(name, runtime, logs, limits, variables.get(name)),
         sources,
         lambda name, os_pid: signals.say(WorkerSeen(name, os_pid)),
         limits,
@@ -531,6 +563,12 @@ def _logs_of(logs: Path) -> Callable[[str, int], list[dict[str, Any]]]:
     return lambda address, limit: read_last_of(files, limit, {"address": address})
 
 
+def _tails_of(logs: Path) -> Callable[[str], LogTails]:
+    """What reads the lines of a process that come from now on, by its address."""
+    files = (logs / NODE_LOG, logs / PROCESSES_LOG)
+    return lambda address: LogTails(files, {"address": address})
+
+
 def _record_boot(context: BootContext, recorder: Recorder, peers: Sequence[Peer]) -> None:
     body = {
         "boot": f"{context.boot:016x}",
@@ -553,4 +591,5 @@ def _behaviours(config: Config) -> dict[str, BehaviourEntry]:
     for name, entry in config.settings.behaviours.items():
         package = f"{entry.import_.partition(':')[0].partition('.')[0]}|{':'.join(entry.python_path)}"
         known[name] = BehaviourEntry(name, entry.import_, tuple(entry.python_path), entry.isolation, package)
-    return known
+    check = config.settings.node.check_replay
+    return {name: replace(entry, check_replay=check) for name, entry in known.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kernel.policy.capability import capability_gate
 from kernel.policy.confirmation import confirmation_gate
 from kernel.policy.journal import journal_gate
+from kernel.policy.limits.budgets import budgets_gate
 from kernel.policy.limits.calls import calls_gate
 from kernel.policy.limits.causes import causes_gate
 from kernel.policy.limits.doubts import doubts_gate
@@ -13,12 +14,17 @@ from kernel.policy.limits.memory import memory_gate
 from kernel.policy.limits.monitors import monitors_gate
 from kernel.policy.limits.processes import processes_gate
 from kernel.policy.limits.sizes import sizes_gate
+from kernel.policy.limits.topics import topics_gate
 from kernel.policy.peers import peers_gate
 from kernel.policy.proposal import Gate
+from kernel.policy.roles import roles_gate
+from kernel.policy.scope import scope_gate
 
 GATES: tuple[Gate, ...] = (
     peers_gate,
     capability_gate,
+    scope_gate,
+    roles_gate,
     journal_gate,
     doubts_gate,
     confirmation_gate,
@@ -29,4 +35,6 @@ GATES: tuple[Gate, ...] = (
     memory_gate,
     calls_gate,
     monitors_gate,
+    topics_gate,
+    budgets_gate,
 )

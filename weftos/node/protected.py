@@ -54,6 +54,7 @@ def others_faults(config: Config, token: Path | None, environment: Mapping[str, 
 def _configured(config: Config, token: Path | None) -> Iterator[tuple[str, str]]:
     settings = config.settings
     yield "the configuration", str(config.file or "")
+    yield from (("--app", str(app)) for app in config.apps)
     yield "--token", str(token or "")
     yield "node.ray_token", settings.node.ray_token
     for name, tool in settings.tools.items():

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kernel.errors import Unavailable
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """``cells``: those it has. ``strays``: what else bears the node's name, by names that ``kill_cell`` takes."""
+
+    cells: tuple[str, ...]
+    strays: tuple[str, ...] = ()
 
 
 class EngineError(Unavailable):
@@ -29,6 +38,9 @@ class Engine(Protocol):
         """Returns when the start is under way. Raises :class:`EngineError`."""
 
     def kill_cell(self, cell: str) -> None: ...
+
+    async def census(self) -> Census | None:
+        """What is there in this node's name; None when it does not say."""
 
     async def close(self) -> None: ...
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from chain.in_thread import in_thread
-from kernel.cells.engines.engine import EngineError
+from kernel.cells.engines.engine import Census, EngineError
 from kernel.helper.offspring import OFFSPRING
 from kernel.helper.output_log import OUTPUT_LOGS
 
@@ -93,6 +93,9 @@ class LocalEngine:
         child = self._children.get(cell)
         if child is not None:
             _kill(child)
+
+    async def census(self) -> Census:
+        return Census(tuple(self._children))
 
     async def close(self) -> None:
         """End every cell, and wait for those that may be ended."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from chain.in_thread import in_thread
-from kernel.cells.engines.engine import EngineError
+from kernel.cells.engines.engine import Census, EngineError
 from kernel.helper.helper import Helper, HelperCommand, HelperLost, HelperRefused
 from kernel.helper.offspring import end_orphans
 from kernel.shapes import ShapeError, read, told
@@ -25,6 +25,7 @@ from kernel.shapes import ShapeError, read, told
 OBJECT_STORE_BYTES = 80 * 2**20
 OPEN_S = 60.0
 ATTACH_S = 30.0
+CENSUS_S = 5.0
 TOKEN_FILE = "ray.token"
 """In the runtime directory: the token of the Ray that was started there."""
 
@@ -180,6 +181,15 @@ class RayEngine:
         if self._helper is not None:
             self._helper.notify("kill", told(KillCell(cell)))
 
+    async def census(self) -> Census | None:
+        if self._helper is None or not self._ready:
+            return None
+        try:
+            async with asyncio.timeout(CENSUS_S):
+                return read(Census, await self._helper.request("census", {}))
+        except (HelperLost, HelperRefused, ShapeError, TimeoutError):
+            return None
+
     async def close(self) -> None:
         """End the placer, Ray and whatever is left of them."""
         self._closing = True
@@ -197,6 +207,11 @@ class RayEngine:
         except (OSError, RuntimeError) as error:  # no descriptor, no thread
             return str(error)
         return ""
+
+    async def end(self, hard: bool) -> None:
+        """End the placer, and with it Ray: its loss follows, as after any death."""
+        if self._helper is not None:
+            await self._helper.end(hard)
 
     def info(self) -> dict[str, Any]:
         return {"engine": self.name, "placer": self.os_pid, **(told(self._ray) if self._ray else {})}

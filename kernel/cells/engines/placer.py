@@ -11,8 +11,8 @@ In a Ray cluster that is there already (``attach``) it is one driver among other
 namespace that is the node's alone; those that an earlier placer has left there are killed, and no others are touched.
 Ray ends them too, once it misses their driver; and each ends by itself, having lost its link or its lease.
 
-Requests: ``open`` or ``attach``, then ``start``. Notices: ``kill`` from the node, ``exit`` to it. Their shapes stand in
-:mod:`kernel.cells.engine_ray`.
+Requests: ``open`` or ``attach``, then ``start`` and ``census``. Notices: ``kill`` from the node, ``exit`` to it. Their
+shapes stand in :mod:`kernel.cells.engine_ray`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
+from chain.in_thread import in_thread
 from kernel.cell.actor import CellActor
+from kernel.cells.engines.engine import Census
 from kernel.cells.engines.engine_ray import (
     TOKEN_FILE,
     AttachRay,
@@ -177,6 +179,8 @@ class Placer:
                 return self._start(read(StartCell, args))
             case "kill":
                 return self._kill(read(KillCell, args).cell)
+            case "census":
+                return told(await self._census())
         raise ValueError(f"the placer knows no {op!r}")
 
     def _open(self, asked: OpenRay) -> RayFacts:
@@ -297,8 +301,22 @@ class Placer:
         name = f"{self._boot:016x}-{cell}-{attempt}"
         return self._actor_class.options(name=name, scheduling_strategy="SPREAD").remote()
 
+    async def _census(self) -> Census:
+        """Actors of a shared Ray have names there; in a Ray of its own all are known."""
+        names = await in_thread(self._ray.util.list_named_actors) if self._shared else []
+        own = f"{self._boot:016x}-"
+        strays = [
+            name
+            for name in names
+            if not name.startswith(own) or name.removeprefix(own).rpartition("-")[0] not in self._actors
+        ]
+        return Census(tuple(self._actors), tuple(strays))
+
     def _kill(self, cell: str) -> None:
         actor = self._actors.pop(cell, None)
+        if actor is None and self._shared:
+            with contextlib.suppress(ValueError):  # it has ended already
+                actor = self._ray.get_actor(cell)
         if actor is not None:
             self._ray.kill(actor, no_restart=True)
 

@@ -10,9 +10,17 @@ from typing import Any
 from kernel.control.asked import Asked
 from kernel.errors import KernelError, Refused, TimedOut
 from kernel.kernel import Kernel
-from kernel.operations.cluster import Cluster, ClusterListing, ClusterRow, End, Identity, Monitor, NodeRow
+from kernel.operations.nodes.cluster import (
+    Cluster,
+    ClusterListing,
+    ClusterRow,
+    End,
+    Identity,
+    Monitor,
+    NodeRow,
+)
 from kernel.operations.operation import Handler, Nothing
-from kernel.operations.processes import Signalled
+from kernel.operations.processes import Kill, Signalled
 from kernel.operations.spawning import NOT_FOR_PEERS, Spawned, SpawnRequest
 from kernel.state.recorder import ledger_errors
 from kernel.values import clean
@@ -114,10 +122,12 @@ class ClusterControl:
         address, pid = _checked(done, peer)
         return {"address": address, "pid": pid, "name": request.name, "node": peer.name}
 
-    async def kill(self, asked: Asked, target: str, peer: Peer, signal: str) -> Signalled:
-        """Have ``peer`` send one of its processes an exit signal."""
-        asked.record(on=peer.origin, target=target, signal=signal)
-        done = await self._remote.calls.call(peer, "kill", {"target": target, "signal": signal})
+    async def kill(self, asked: Asked, request: Kill, target: str, peer: Peer) -> Signalled:
+        """Have ``peer`` send ``target``, one of its processes, an exit signal."""
+        signal, why = request.signal, clean(request.why)
+        asked.command(why, on=peer.origin, target=target, signal=signal)
+        told = {"target": target, "signal": signal, "why": why}
+        done = await self._remote.calls.call(peer, "kill", told)
         address, pid = _checked(done, peer)
         return {"address": address, "pid": pid, "signal": signal, "node": peer.name}
 
@@ -132,11 +142,17 @@ def told_to_peer(request: SpawnRequest) -> dict[str, Any]:
     """
     said = {
         name: value
-        for name, value in asdict(request).items()
+        for name, value in {**asdict(request), **_rights(request)}.items()
         if value not in (None, "") and value is not False and (name, value) not in DEFAULT_CHOICES
     }
     told = {name: value for name, value in said.items() if name not in NOT_FOR_PEERS}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}
+
+
+def _rights(request: SpawnRequest) -> dict[str, Any]:
+    """The fields that are maps."""
+    given = {"capabilities": request.capabilities, "budget": request.budget}
+    return {name: None if value is None else value.told() for name, value in given.items()}
 
 
 def _checked(done: Mapping[str, Any], peer: Peer) -> tuple[str, int]:

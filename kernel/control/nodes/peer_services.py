@@ -1,4 +1,4 @@
-"""What peers may have done on this node: spawn and kill, each recorded with the peer as its principal."""
+"""What peers may have done on this node: spawn, kill and cancel, each recorded with the peer as its principal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from kernel.control.asked import Record
 from kernel.errors import Invalid, Refused
 from kernel.kernel import Kernel
 from kernel.model.address import USER
+from kernel.model.commands import Command
 from kernel.model.makers import peer_maker
+from kernel.operations.operation import MAX_WHY_CHARS
+from kernel.operations.processes import MAX_ID_CHARS, Cancelled
+from kernel.operations.rights.budgets import Budget, read_budget
+from kernel.operations.rights.capabilities import Capabilities, read_capabilities
 from kernel.operations.spawning import (
     MAX_PROMPT_CHARS,
     MAX_SHUTDOWN_S,
@@ -33,6 +38,7 @@ from kernel.values import canonical, clean
 from mesh.identity.peers import Peer
 
 Spawn = Callable[[SpawnRequest, Record, Asker], Awaitable[Spawned]]
+Cancel = Callable[[str, str, str, str, Record], Awaitable[Cancelled]]
 
 
 def read_spawn(value: object) -> SpawnRequest:
@@ -95,6 +101,20 @@ def _shutdown_s(name: str, value: object) -> ShutdownS | None:
     raise Invalid(f"{name} is neither seconds up to {MAX_SHUTDOWN_S:g} nor infinity")
 
 
+def _capabilities(name: str, value: object) -> Capabilities | None:
+    try:
+        return None if value is None else read_capabilities(value)
+    except ValueError as error:
+        raise Invalid(str(error)) from error
+
+
+def _budget(name: str, value: object) -> Budget | None:
+    try:
+        return None if value is None else read_budget(value)
+    except ValueError as error:
+        raise Invalid(str(error)) from error
+
+
 CHOICES: Mapping[str, tuple[str | None, ...]] = {
     "restart": get_args(Restart),
     "isolation": (None, *get_args(Isolation)),
@@ -109,20 +129,23 @@ READERS: Mapping[str, Callable[[str, object], Any]] = {
     **dict.fromkeys(("shutdown_s", "child_shutdown_s"), _shutdown_s),
     "tools": _names,
     "intensity": _intensity,
+    "capabilities": _capabilities,
+    "budget": _budget,
 }
 """What reads each field of a spawn that a peer may say: all but :data:`kernel.operations.spawning.NOT_FOR_PEERS`."""
 
 
 class PeerServices:
-    """Hears what peers call. ``spawn`` makes a child as the node's own doors do."""
+    """Hears what peers call. ``spawn`` makes a child, and ``cancel`` ends a message, as the node's own doors do."""
 
-    def __init__(self, kernel: Kernel, spawn: Spawn) -> None:
+    def __init__(self, kernel: Kernel, spawn: Spawn, cancel: Cancel) -> None:
         self._kernel = kernel
         self._spawn = spawn
+        self._cancel = cancel
 
     def asked(self, asked: PeerAsked) -> None:
         """Carry out what a peer calls."""
-        serve = {"spawn": self.spawn, "kill": self.kill}[asked.op["op"]]
+        serve = {"spawn": self.spawn, "kill": self.kill, "cancel": self.cancel}[asked.op["op"]]
         asked.serve(serve(asked.peer, asked.op))
 
     async def spawn(self, peer: Peer, op: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,13 +160,34 @@ class PeerServices:
         target, signal = op.get("target"), op.get("signal")
         if not isinstance(target, str) or "@" in target or signal not in ("term", "kill"):
             raise Invalid("a kill names a process of this node, and term or kill")
+        why = op.get("why", "")
+        if not isinstance(why, str) or len(why) > MAX_WHY_CHARS:
+            raise Invalid(f"a kill says why in at most {MAX_WHY_CHARS} characters")
         address = self._kernel.messaging.resolve(clean(target)[:1_100])
         if address == USER:
             raise Refused(f"{USER} is not for another node to end")
-        self._record(peer, "kill", target=target, address=address, signal=signal)
-        pid = self._kernel.state.slots[address].pid
-        self._kernel.processes.kill(address, signal)
+        pid = self._kernel.processes.check_running(address).pid
+        told = {
+            "target": target,
+            "address": address,
+            "signal": signal,
+            **({"why": clean(why)} if why else {}),
+        }
+        seq, _ = self._record(peer, "kill", **told)
+        self._kernel.processes.kill(address, signal, Command(seq, peer_maker(peer.origin), clean(why)))
         return {"address": address, "pid": pid, "signal": signal}
+
+    async def cancel(self, peer: Peer, op: Mapping[str, Any]) -> dict[str, Any]:
+        """The end of what a process handles; the process lives on."""
+        told = [op.get("target"), op.get("message"), op.get("why")]
+        limits = zip(told, (1_100, MAX_ID_CHARS, MAX_WHY_CHARS), strict=True)
+        if not all(isinstance(text, str) and len(text) <= limit for text, limit in limits):
+            raise Invalid(
+                "a cancel names a process of this node, a message or none, and why, each of bounded length"
+            )
+        target, message, why = (clean(str(text)) for text in told)
+        record = partial(self._record, peer, "cancel")
+        return {**await self._cancel(target, message, peer_maker(peer.origin), why, record)}
 
     def _record(self, peer: Peer, operation: str, **told: Any) -> tuple[int, bytes]:
         body = {

@@ -10,8 +10,7 @@ from chain.ledger.ledger import Draft, Ticket
 from kernel.control.asked import Asked
 from kernel.errors import Conflict, Invalid, Unavailable
 from kernel.kernel import Kernel
-from kernel.operations.operation import Handler, Nothing
-from kernel.operations.peers import (
+from kernel.operations.nodes.peers import (
     DecideHead,
     HeadDecided,
     HeadRow,
@@ -26,6 +25,7 @@ from kernel.operations.peers import (
     TokenRow,
     Tokens,
 )
+from kernel.operations.operation import Handler, Nothing
 from kernel.peer.outboxes import must_peer
 from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import ledger_errors

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from kernel.errors import Busy, MailboxFull
 from kernel.policy.asker import Asker
-from kernel.policy.proposal import Facts, Proposal, SendMessage, Verdict, deny
+from kernel.policy.proposal import Broadcast, Deliver, Facts, Proposal, Publish, SendMessage, Verdict, deny
 from kernel.slices.mailboxes import origin_of
 
 PEOPLES_PART = 8
 """One in so many bytes of all mail is for people alone."""
+
+Sized = SendMessage | Publish | Broadcast | Deliver
 
 
 def mailboxes_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
@@ -24,10 +26,14 @@ def mailboxes_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
             )
         case SendMessage() as send:
             return _outbox(send, facts) or (None if send.answers else _node(send, proposal.asker, facts))
+        case Publish() | Broadcast() as said:
+            return _node(said, proposal.asker, facts)
+        case Deliver() as copy:
+            return _mailbox(copy, facts)
     return None
 
 
-def _mailbox(send: SendMessage, facts: Facts) -> Verdict | None:
+def _mailbox(send: SendMessage | Deliver, facts: Facts) -> Verdict | None:
     bounds, mail = facts.bounds, facts.state.mail
     messages = len(mail.get(send.to, ()))
     if messages >= bounds.mailbox_messages:
@@ -50,7 +56,7 @@ def _share(send: SendMessage, asker: Asker, facts: Facts) -> Verdict | None:
     return None
 
 
-def _node(send: SendMessage, asker: Asker, facts: Facts) -> Verdict | None:
+def _node(send: Sized, asker: Asker, facts: Facts) -> Verdict | None:
     held, limit = facts.state.mail_bytes, facts.bounds.mail_bytes
     if asker.rights is not None:
         limit -= limit // PEOPLES_PART
@@ -70,5 +76,5 @@ def _outbox(send: SendMessage, facts: Facts) -> Verdict | None:
     return None
 
 
-def _is_over(held: int, send: SendMessage, limit: int) -> bool:
+def _is_over(held: int, send: Sized, limit: int) -> bool:
     return held > 0 and held + send.size_bytes > limit

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from kernel.errors import Invalid
-from kernel.policy.proposal import AskModel, Facts, Proposal, SendMessage, Verdict, deny
+from kernel.policy.proposal import AskModel, Broadcast, Facts, Proposal, Publish, SendMessage, Verdict, deny
 
 
 def sizes_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
     """Of a message its text, of a question to a model all of it."""
     match proposal.operation:
-        case SendMessage(text_bytes=size):
+        case SendMessage(text_bytes=size) | Publish(text_bytes=size) | Broadcast(text_bytes=size):
             what, limit = "message", facts.bounds.message_bytes
         case AskModel(size_bytes=size):
             what, limit = "model request", facts.bounds.model_request_bytes

@@ -14,6 +14,7 @@ from kernel.model.in_order import InOrder
 from kernel.model.makers import AGENT, OPERATOR, MadeBy, is_peer
 from kernel.model.rows import as_rows, as_text, made, row
 from kernel.model.spec import ProcessSpec
+from kernel.operations.spawning import Isolation
 from kernel.slice import Handler, Keeper, Table, Told
 from kernel.slices.tree.exits import NEVER, Exit, read_exit, told_of
 
@@ -25,7 +26,9 @@ DOWN = ("stopped", "parked")  # states of a slot that runs again only when someb
 class Slot:
     """A child slot: ``state`` as in ``states.SLOT_TABLE``, ``pid`` the present or last incarnation (0: none yet).
 
-    ``last_exit`` says of the last incarnation whose end was seen how it ended; ``made_by`` who had the slot made.
+    ``last_exit`` says of the last incarnation whose end was seen how it ended; ``made_by`` who had the slot made;
+    ``changed_seq`` which entry said ``spec``, -1 for the one that made the slot. ``felled``: how many shared cells its
+    incarnations have taken down; ``isolated``: because of that it has a cell to itself, whatever its spec says.
     """
 
     address: str
@@ -38,6 +41,16 @@ class Slot:
     restarts: int = -1
     last_exit: Exit = NEVER
     made_by: str = OPERATOR
+    changed_seq: int = -1
+    suspended: str = ""
+    suspended_us: int = 0
+    felled: int = 0
+    isolated: bool = False
+
+    @property
+    def isolation(self) -> Isolation:
+        """Whether it shares its cell."""
+        return "dedicated" if self.isolated else self.spec.isolation
 
     def forerunner(self, unwritten: Exit = NEVER) -> LastExit | None:
         """How the incarnation before the next one ended, as that is told; ``unwritten``: the end that is not recorded
@@ -54,13 +67,17 @@ class Slots(Table[str, Slot]):
     """All of them, in the order in which they were spawned."""
 
     NAME = "slots"
-    FORMAT = 6
+    FORMAT = 10
     MIGRATIONS = {  # noqa: RUF012
         1: lambda rows: [[*each, OPERATOR] for each in as_rows(rows)],
         2: lambda rows: rows,  # a spec without a strategy is read as one_for_one
         3: lambda rows: rows,  # and one without what was added since as what was true before
         4: lambda rows: [[*each[:8], row(read_exit(as_text(each[8]))), each[9]] for each in as_rows(rows)],
         5: lambda rows: rows,  # a spec without on_logical is read as restart
+        6: lambda rows: rows,  # and one without capabilities as one that is held to none
+        7: lambda rows: [[*each, -1] for each in as_rows(rows)],
+        8: lambda rows: [[*each, "", 0] for each in as_rows(rows)],
+        9: lambda rows: [[*each, 0, False] for each in as_rows(rows)],
     }
 
     def __init__(self) -> None:
@@ -80,9 +97,13 @@ class Slots(Table[str, Slot]):
     def hears(self) -> Mapping[str, Handler]:
         return {
             "process.spawned": self._spawned,
+            "process.changed": self._respecified,
             "process.started": self._started,
             "process.exited": self._exited,
+            "process.felled": self._felled,
             "process.slot": self._changed,
+            "process.suspended": lambda told: self._suspend(told, told.body["by"], told.time_us),
+            "process.resumed": lambda told: self._suspend(told, "", 0),
         }
 
     def keeps(self) -> Mapping[str, Keeper]:
@@ -93,6 +114,11 @@ class Slots(Table[str, Slot]):
         made_by = body.get("made_by", OPERATOR)
         spec = ProcessSpec.from_json(body["spec"])
         self.place(Slot(body["address"], body["parent"], spec, told.seq, made_by=made_by))
+
+    def _respecified(self, told: Told) -> None:
+        slot = self._slots.get(told.body["address"])
+        if slot is not None:
+            slot.spec, slot.changed_seq = ProcessSpec.from_json(told.body["spec"]), told.seq
 
     def _started(self, told: Told) -> None:
         slot = self._slots.get(told.body["address"])
@@ -108,6 +134,11 @@ class Slots(Table[str, Slot]):
         if slot is not None:
             slot.last_exit = Exit(body["pid"], body["reason"], body["detail"], told.time_us)
 
+    def _felled(self, told: Told) -> None:
+        slot = self._slots.get(told.body["address"])
+        if slot is not None:
+            slot.felled, slot.isolated = told.body["times"], told.body["isolated"]
+
     def _changed(self, told: Told) -> None:
         body = told.body
         slot = self._slots.get(body["address"])
@@ -117,6 +148,11 @@ class Slots(Table[str, Slot]):
             self._remove(slot)
         else:
             slot.state, slot.why = body["state"], body["why"]
+
+    def _suspend(self, told: Told, by: str, time_us: int) -> None:
+        slot = self._slots.get(told.body["address"])
+        if slot is not None:
+            slot.suspended, slot.suspended_us = by, time_us
 
     def _forget_exit(self, address: str, value: None) -> None:
         slot = self._slots.get(address)
@@ -156,13 +192,14 @@ class Slots(Table[str, Slot]):
         self._in_order.removed(slot.parent, address)
 
     def _count(self, slot: Slot) -> None:
-        peer = _peer(self.maker(slot.address))
+        peer = _peer(slot.made_by) or self._of_peer.get(slot.parent, "")
         if peer:
             self._of_peer[slot.address] = peer
             self._by_peer[peer] += 1
         self._workspaces[slot.spec.workspace] += 1
         self._directly_below[slot.parent, peer] += 1
-        self._below.update((above, peer) for above in ancestors(slot.address))
+        for above in ancestors(slot.address):
+            self._below[above, peer] += 1
 
     def _uncount(self, slot: Slot) -> None:
         peer = self._of_peer.pop(slot.address, "")
@@ -211,10 +248,15 @@ class Slots(Table[str, Slot]):
         """To whom a process counts: the peer that made it or what it is below; an agent, when some worker is above it;
         else the operator.
         """
-        line = [slot for at in (address, *ancestors(address)) if (slot := self._slots.get(at)) is not None]
-        peer = next((slot.made_by for slot in line if is_peer(slot.made_by)), None)
-        below_worker = any(slot.spec.type == "worker" for slot in line if slot.address != address)
-        return peer or (AGENT if below_worker else OPERATOR)
+        above = ancestors(address)
+        for at in (address, *above):
+            if at in self._of_peer:
+                return self._of_peer[at]
+        for at in above:
+            slot = self._slots.get(at)
+            if slot is not None and slot.spec.type == "worker":
+                return AGENT
+        return OPERATOR
 
     def count_of(self, peer: str) -> int:
         """How many slots count to a peer (``peer:ORIGIN``)."""
@@ -225,6 +267,14 @@ class Slots(Table[str, Slot]):
         for at in (address, *ancestors(address)):
             slot = self._slots.get(at)
             if slot is not None and slot.state in DOWN:
+                return slot
+        return None
+
+    def worker_above(self, address: str) -> Slot | None:
+        """The nearest slot, at ``address`` or above it, that runs a behaviour."""
+        for at in (address, *ancestors(address)):
+            slot = self._slots.get(at)
+            if slot is not None and slot.spec.type == "worker":
                 return slot
         return None
 

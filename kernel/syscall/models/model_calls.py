@@ -15,13 +15,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import PREVIOUS, Draft
 from kernel.bounds import Bounds
+from kernel.budget.allowance import FREE, Allowance
+from kernel.budget.allowance import question as allowed
 from kernel.cell.conversation import Pieces, new_places, pieces_of
 from kernel.cell.protocol import ModelQuestion
 from kernel.errors import Invalid, fault_of
@@ -154,15 +156,39 @@ class ModelCalls:
         elif question.fault:
             self._refuse(process, turn, ordinal, question, question.fault)
         else:
+            allowance = self._allowance(turn, ordinal, question)
             resolved = self._resolve(process, question)
-            if why := self._refusal(process, turn, question, resolved):
+            if allowance.last:
+                resolved = replace(resolved, tools=[])
+            if why := self._refusal(process, turn, question, resolved, allowance):
                 self._refuse(process, turn, ordinal, question, why)
+                self._turns.short_of_tokens(allowance.short)
             else:
-                self._put(process, turn, ordinal, question, resolved)
+                self._put(process, turn, ordinal, question, resolved, allowance)
 
-    def _refusal(self, process: LiveProcess, turn: Turn, question: Question, resolved: Resolved) -> str:
+    def _allowance(self, turn: Turn, ordinal: str, question: Question) -> Allowance:
+        """What it may use; of one that was put already, what was reserved for it then."""
+        accounts = self._recorder.state.accounts
+        kept = accounts.book.reservations.get((turn.id, ordinal))
+        if kept is not None:
+            return Allowance(kept.accounts, kept.tokens, kept.input, kept.last)
+        if ordinal in turn.calls:  # it was put before there was a budget
+            return FREE
+        return allowed(
+            accounts.book, turn.address, turn.mail.payer, question.bytes, turn.id in accounts.landed
+        )
+
+    def _refusal(
+        self,
+        process: LiveProcess,
+        turn: Turn,
+        question: Question,
+        resolved: Resolved,
+        allowance: Allowance,
+    ) -> str:
         """Why it may not be asked; empty when it may."""
-        asked = AskModel(resolved.provider, resolved.model, tuple(resolved.tools), question.bytes)
+        tools = tuple(resolved.tools)
+        asked = AskModel(resolved.provider, resolved.model, tools, question.bytes, allowance.why)
         verdict = self._policy.judge(process.asker(turn), asked)
         return "" if verdict.decision == "allow" else "; ".join(verdict.reasons)
 
@@ -176,7 +202,13 @@ class ModelCalls:
         self._answer(turn, turn.calls[ordinal])
 
     def _put(
-        self, process: LiveProcess, turn: Turn, ordinal: str, question: Question, resolved: Resolved
+        self,
+        process: LiveProcess,
+        turn: Turn,
+        ordinal: str,
+        question: Question,
+        resolved: Resolved,
+        allowance: Allowance,
     ) -> None:
         """Ask, unless the question is under way. It may be resolved to something else than it was in another boot; then
         that is recorded.
@@ -194,12 +226,12 @@ class ModelCalls:
             if any(place not in question.said for place in new_places(pieces)):
                 self._turns.want_whole(turn, ordinal)
                 return
-            self._record_question(process, turn, ordinal, question, resolved, pieces)
+            self._record_question(process, turn, ordinal, question, resolved, pieces, allowance)
         else:
             self.conversations.heard(key, question.messages)
             said = list(once)
         provider, model = asked_names(question)
-        request = {
+        request: dict[str, Any] = {
             "digests": question.messages.digests,
             "said": [[place, once[place]] for place in said],
             "tools": self._schemas(resolved.tools),
@@ -207,6 +239,10 @@ class ModelCalls:
             "model": model,
             "stream_id": stream,
         }
+        if allowance.output:
+            request["max_tokens"] = allowance.output
+        if allowance.note:
+            request["note"] = allowance.note
         asking = Asking(
             self._gateway,
             request,
@@ -248,6 +284,7 @@ class ModelCalls:
         question: Question,
         resolved: Resolved,
         pieces: Pieces,
+        allowance: Allowance,
     ) -> None:
         """``pieces``: how it is told in terms of the newest question of its session."""
         key = (turn.address, turn.mail.session)
@@ -266,8 +303,24 @@ class ModelCalls:
             ),
             "truncated": cut,
         }
-        seq = self._recorder.commit([draft]).entries[0].entry.seq
+        records = [draft, *self._reserved(draft, turn, ordinal, allowance)]
+        seq = self._recorder.commit(records).entries[0].entry.seq
         self.conversations.remember(key, Asked(question.messages, seq, last.links + 1 if count else 0))
+
+    def _reserved(self, asked: Draft, turn: Turn, ordinal: str, allowance: Allowance) -> list[Draft]:
+        """What keeps tokens for a question in the entry before; nothing where there is no budget."""
+        if not allowance.accounts and not allowance.note:
+            return []
+        body = {
+            "turn": turn.id,
+            "ordinal": ordinal,
+            "accounts": list(allowance.accounts),
+            "tokens": allowance.tokens,
+            "input": allowance.input,
+            "last": allowance.last,
+            "note": allowance.note,
+        }
+        return [Draft("budget.reserved", body, asked.pid, turn.id, turn.mail.trace, PREVIOUS)]
 
     def _asked_draft(
         self, process: LiveProcess, turn: Turn, ordinal: str, question: Question, resolved: Resolved

@@ -314,7 +314,7 @@ VALUES = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.dictionaries(st.text(), VALUES, max_size=5))
 def test_a_body_without_bytes_can_be_made_of_its_text_again(body: dict[str, object]) -> None:
     packed = encode_body(body)

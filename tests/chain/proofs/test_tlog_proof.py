@@ -94,10 +94,9 @@ def test_a_tree_of_one_entry_needs_no_hashes() -> None:
 
 def test_every_changed_byte_of_the_file_is_refused() -> None:
     for at in range(len(DATA)):
-        for bit in (1, 0x20):
-            changed = DATA[:at] + bytes([DATA[at] ^ bit]) + DATA[at + 1 :]
-            with pytest.raises(ChainError):
-                TlogProof.decode(changed).check(BOTH)
+        changed = DATA[:at] + bytes([DATA[at] ^ (1, 0x20)[at % 2]]) + DATA[at + 1 :]
+        with pytest.raises(ChainError):
+            TlogProof.decode(changed).check(BOTH)
 
 
 def test_every_beginning_of_the_file_is_refused() -> None:

@@ -8,8 +8,8 @@ from tests.prove import crash_walk, key_cut, mutants, power_cut, tamper
 
 
 def test_some_disks_that_a_power_cut_could_leave() -> None:
-    walked = power_cut.walk(power_cut.states_of(power_cut.recorded_runs(), "test", limit=15))
-    assert walked.states > 15 and walked.found == []
+    walked = power_cut.walk(power_cut.states_of(power_cut.recorded_runs(), "test", limit=8))
+    assert walked.states > 8 and walked.found == []
 
 
 def test_the_keys_are_there_whatever_a_power_cut_leaves_of_their_change() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from prowl import besiege, daemonise, prowl
 
 from cognition.agent import Agent
-from kernel.abi import Down, Message, ProcessInfo, Syscalls, ToolCall
+from kernel.abi import Down, Exit, Message, ProcessInfo, Syscalls, ToolCall
 from kernel.cell.shell import Cell
 from weftos import LogicalExit, behaviour
 
@@ -52,6 +52,27 @@ class Watcher:
             down = Down.of(message)
             return json.dumps([down.ref, down.pid, down.reason])
         return json.dumps([set_.ref for set_ in [await sys.monitor(name) for name in message.text.split()]])
+
+
+@behaviour
+class Linker:
+    """Makes the calls that the message names, ``link:NAME``, ``unlink:REF`` and ``trap:on``, and replies with what they
+    gave; to an exit, with what it says.
+    """
+
+    def __init__(self, info: ProcessInfo) -> None:
+        pass
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        if message.kind == "exit":
+            exit_ = Exit.of(message)
+            return json.dumps([exit_.ref, exit_.pid, exit_.reason])
+        return json.dumps([await self._call(sys, *call.split(":")) for call in message.text.split()])
+
+    async def _call(self, sys: Syscalls, op: str, about: str) -> str:
+        if op == "link":
+            return (await sys.link(about)).ref
+        return str(await (sys.unlink(about) if op == "unlink" else sys.trap_exits(about == "on")))
 
 
 @behaviour

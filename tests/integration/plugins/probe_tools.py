@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
 import time
+from pathlib import Path
 
 from prowl import besiege, daemonise, prowl
 
@@ -59,6 +61,15 @@ def hangs() -> str:
     """Come back far too late."""
     time.sleep(3600)
     return "at last"
+
+
+@tool
+def breeds(note: str) -> str:
+    """Have a process of its own do the work, which takes an hour; its pid goes into a file."""
+    with subprocess.Popen(["sleep", "3600"]) as child:
+        Path(note).write_text(f"{child.pid}\n")
+        child.wait()
+    return "done"
 
 
 @tool(effects="none")

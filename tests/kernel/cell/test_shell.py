@@ -9,7 +9,7 @@ import pytest
 
 from kernel.abi import LastExit, Message, ProcessInfo, Syscalls
 from kernel.cell.link.frames import FrameError
-from kernel.cell.protocol import StartOrder, ToolOutcome, Value
+from kernel.cell.protocol import STARTED_TOGETHER, StartOrder, ToolOutcome, Value
 from kernel.cell.shell import Cell
 from kernel.cell.steps import task_factory
 from kernel.shapes import told
@@ -64,6 +64,23 @@ def hear(*frames: list[Any]) -> list[Any]:
 
 
 BEGUN = (["start", 7, START], ["turn", 7, "t1", MESSAGE, [], []])
+
+
+def test_starts_that_come_together_are_reported_together_and_before_all_else_of_them() -> None:
+    async def body() -> list[Any]:
+        cell = Cell()
+        cell.link = sent = Sent()
+        for pid in range(1, STARTED_TOGETHER + 4):
+            cell.received(["start", pid, START])
+        cell.received(["stop", 2, "killed"])
+        cell.received(["start", 99, START])
+        await asyncio.sleep(0)
+        return sent.frames
+
+    first, second, stopped, third = asyncio.run(body())
+    assert first == ["started", *range(1, STARTED_TOGETHER + 1)]
+    assert second == ["started", *range(STARTED_TOGETHER + 1, STARTED_TOGETHER + 4)]
+    assert (stopped, third) == (["stopped", 2], ["started", 99])
 
 
 @pytest.mark.parametrize("end", [None, LastExit("logical", "refused", "a détail", 12.5, 3)])

@@ -9,9 +9,19 @@ from typing import Any
 import msgpack
 import pytest
 
-from kernel.abi import Down, Message, ModelAnswer, ModelRequest, Monitored, ToolCall, ToolResult, TurnEnded
+from kernel.abi import (
+    Down,
+    Linked,
+    Message,
+    ModelAnswer,
+    ModelRequest,
+    Monitored,
+    ToolCall,
+    ToolResult,
+    TurnEnded,
+)
 from kernel.cell.link.frames import FrameError
-from kernel.cell.protocol import MonitorRemoved, ToolOutcome, Value
+from kernel.cell.protocol import MonitorRemoved, ToolOutcome, Trapped, Value
 from kernel.cell.syscalls import CellSyscalls
 from kernel.shapes import ShapeError, told
 
@@ -89,6 +99,9 @@ GIVEN: dict[str, Any] = {
     "random": Value(2**62),
     "monitor": Monitored("r5"),
     "demonitor": MonitorRemoved(True),
+    "link": Linked("r6"),
+    "unlink": MonitorRemoved(True),
+    "trap_exits": Trapped(True),
 }
 """What each syscall gives."""
 
@@ -105,6 +118,12 @@ async def ask(calls: CellSyscalls, op: str) -> Any:
             return await calls.monitor("bob")
         case "demonitor":
             return await calls.demonitor("r5", flush=True)
+        case "link":
+            return await calls.link("bob")
+        case "unlink":
+            return await calls.unlink("r6")
+        case "trap_exits":
+            return await calls.trap_exits()
     return await calls.random()
 
 
@@ -123,6 +142,9 @@ def test_what_is_given_is_what_was_told() -> None:
             12.5,
             2**62,
             Monitored("r5", ""),
+            True,
+            Linked("r6", ""),
+            True,
             True,
         ]
 

@@ -26,8 +26,10 @@ class Host:
 
     def __init__(self) -> None:
         self.sent: list[list[Any]] = []
-        self.killed: list[str] = []
+        self.killed: list[tuple[str, int]] = []
         self.free: list[int] = []
+        self.asked = 0
+        self.silent = False
         self.slot = 0
         self.now = 0.0
         self._timers: list[tuple[float, Callable[..., None], tuple[Any, ...]]] = []
@@ -35,8 +37,8 @@ class Host:
     def send(self, frame: list[Any]) -> None:
         self.sent.append(frame)
 
-    def kill(self, why: str) -> None:
-        self.killed.append(why)
+    def kill(self, why: str, culprit: int) -> None:
+        self.killed.append((why, culprit))
 
     def now_s(self) -> float:
         return self.now
@@ -50,6 +52,12 @@ class Host:
 
     def running(self) -> int:
         return self.slot
+
+    def ask(self) -> None:
+        self.asked += 1
+
+    def is_silent(self) -> bool:
+        return self.silent
 
     def released(self, pid: int) -> None:
         self.free.append(pid)
@@ -73,7 +81,10 @@ class Case:
         self.host = Host()
         self.notes = Notes()
         self.port = CellPort(
-            "c1", self.notes.signals(), CellLimits(open_calls=3, detail_chars=detail_chars), self.host
+            "c1",
+            self.notes.signals(),
+            CellLimits(open_calls=3, detail_chars=detail_chars, hang_s=20),
+            self.host,
         )
         self.port.connect()
         for pid in (1, 2):
@@ -122,6 +133,11 @@ BREACHES: dict[str, tuple[list[Any], str]] = {
     "a normal end with words": (["exited", 1, "t1", "normal", "x"], "no known shape"),
     "a logical end without words": (["exited", 1, "t1", "refused"], "no known shape"),
     "a logical end in another turn": (["exited", 1, "t9", "refused", "x"], "in turn 't9'"),
+    "a replay that nobody asked for": (
+        ["differs", 1, "t1", "0.0", "a", "b"],
+        "a replay of pid 1 that nobody",
+    ),
+    "a replay of another turn": (["differs", 1, "t9", "0.0", "a", "b"], "in turn 't9'"),
     "an unknown syscall": (["call", 1, "t1", 0, 0, "fork", {}], "syscall 'fork'"),
     "arguments as a value": (
         ["call", 1, "t1", 0, 0, "tool", {"name": "t", "arguments": {}, "id": ""}],
@@ -185,6 +201,29 @@ def test_a_report_of_a_start_that_crosses_its_stop_is_no_lie() -> None:
     case.port.receive(["started", 3])
     case.port.receive(["stopped", 3])
     assert (case.notes.all, case.host.free, case.host.killed) == ([], [3], [])
+
+
+def test_of_starts_that_are_reported_together_one_that_is_false_is_its_own_alone() -> None:
+    case = Case()
+    for pid in (3, 4, 5, 6):
+        case.port.add(placement(pid, "Echo"))
+    case.port.stop(5, "killed")
+    case.port.receive(["started", 3, 2, 4, 5])
+    assert [note[:2] for note in case.notes.all] == [("crashed", 2), ("started", 3), ("started", 4)]
+    case.port.receive(["started", 6])
+    assert case.notes.all[-1] == ("started", 6) and case.host.killed == []
+
+
+@pytest.mark.parametrize(
+    ("pids", "words"),
+    [([3, 9], "pid 9, which is not in cell c1"), ([3] * 33, "33 starts"), ([9, "4"], "no known shape")],
+)
+def test_starts_that_are_reported_for_others_or_without_bound_are_a_lie(pids: list[Any], words: str) -> None:
+    case = Case()
+    case.port.add(placement(3, "Echo"))
+    with pytest.raises(FrameError, match=words):
+        case.port.receive(["started", *pids])
+    assert case.notes.all == []
 
 
 def test_hundreds_that_start_take_one_timer_and_each_that_is_late_is_told_in_its_time() -> None:
@@ -308,7 +347,7 @@ def test_a_death_that_is_not_confirmed_costs_the_cell() -> None:
     case.host.pass_time(0.9)
     assert case.host.killed == []
     case.host.pass_time(0.2)
-    assert case.host.killed == ["pid 1 still ran 1 s after its death"]
+    assert case.host.killed == [("pid 1 still ran 1 s after its death", 1)]
     assert case.port.close() == ([2], [])
 
 
@@ -332,6 +371,26 @@ def test_a_neighbour_that_computes_gives_its_time_to_who_is_to_confirm() -> None
     assert case.notes.all == []
 
 
+def test_nobody_is_judged_while_a_cell_in_which_nobody_computes_does_not_answer() -> None:
+    case = Case()
+    case.host.silent = True
+    case.port.stop(1, "stopped")
+    assert (case.host.asked, case.port.at_work()) == (1, [1])
+    case.host.pass_time(3)
+    assert case.host.killed == []
+    case.host.silent = False
+    case.host.pass_time(1)
+    assert [culprit for _, culprit in case.host.killed] == [1]
+
+
+def test_who_computes_itself_is_judged_also_when_its_cell_does_not_answer() -> None:
+    case = Case()
+    case.host.silent, case.host.slot = True, 1
+    case.port.stop(1, "stopped")
+    case.host.pass_time(1)
+    assert [culprit for _, culprit in case.host.killed] == [1]
+
+
 def test_a_neighbour_that_is_always_there_does_not_hold_up_a_confirmation_for_ever() -> None:
     case = Case()
     case.host.slot = 1
@@ -339,7 +398,7 @@ def test_a_neighbour_that_is_always_there_does_not_hold_up_a_confirmation_for_ev
     case.host.pass_time(29)
     assert case.host.killed == []
     case.host.pass_time(2)
-    assert case.host.killed == ["pid 2 still ran 1 s after its death"]
+    assert case.host.killed == [("pid 2 still ran 1 s after its death", 2)]
 
 
 def test_while_a_death_is_not_confirmed_new_processes_wait_and_are_not_lost_with_the_cell() -> None:
@@ -389,7 +448,7 @@ def test_a_turn_that_is_not_unwound_is_the_crash_of_its_process() -> None:
     ]
     assert case.host.sent[-1] == ["stop", 1, "turn not unwound"]
     case.host.pass_time(1)
-    assert case.host.killed == ["pid 1 still ran 1 s after its death"]
+    assert case.host.killed == [("pid 1 still ran 1 s after its death", 1)]
 
 
 def test_the_time_to_unwind_a_turn_is_not_that_of_its_next_delivery() -> None:
@@ -405,6 +464,18 @@ def test_the_time_to_unwind_a_turn_is_not_that_of_its_next_delivery() -> None:
     assert case.notes.of("crashed") == []
     case.host.pass_time(0.5)
     assert case.notes.all[-1] == ("crashed", 1, None, "turn t1 went on for 1 s after it had been ended", True)
+
+
+def test_a_replay_differs_once_in_a_turn_and_in_bounded_words() -> None:
+    case = Case(detail_chars=20)
+    case.port.add(placement(3, "Echo", check_replay=True))
+    case.port.receive(["started", 3])
+    for turn in ("t3", "t4"):
+        case.port.deliver(3, turn, message("hi"), [], [])
+        case.port.receive(["differs", 3, turn, "0.0", "x" * 100, "a\nb"])
+        assert case.notes.all[-1] == ("differs", 3, turn, "0.0", "x" * 20, "a b")
+        case.port.receive(["done", 3, turn, RESULT] if turn == "t3" else ["differs", 3, turn, "0.0", "", ""])
+    assert case.notes.of("crashed")[0][3].startswith("broke the rules")
 
 
 def test_deliveries_of_a_turn_are_answered_in_their_order() -> None:
@@ -456,7 +527,7 @@ def test_a_start_that_takes_too_long_fails_unless_another_holds_the_cell() -> No
     case.host.pass_time(1.5)
     assert case.notes.all == [("start_failed", 3, "timeout: not constructed within 10 s")]
     case.host.pass_time(1)
-    assert case.host.killed == ["pid 3 still ran 1 s after its death"]
+    assert case.host.killed == [("pid 3 still ran 1 s after its death", 3)]
 
 
 def test_a_question_in_terms_of_another_comes_once_more_when_it_is_wanted_whole() -> None:

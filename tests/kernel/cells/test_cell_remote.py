@@ -96,7 +96,7 @@ async def remote_node(**limits: Any) -> AsyncIterator[RemoteNode]:
     """A node whose cells are plain processes that come in over TCP, through a proxy."""
     with tempfile.TemporaryDirectory(prefix="wt") as directory:
         base = Path(directory)
-        bounds = CellLimits(**limits)
+        bounds = CellLimits(**({"hang_s": HANG_S} | limits))
         entrance = TcpEntrance("127.0.0.1:0", NoiseKey.from_secret(SECRET), BOOT, bounds.lease_s)
         proxy = Proxy(entrance.dial["host"], entrance.dial["port"])
         dial = {**entrance.dial, "port": await proxy.open()}
@@ -214,9 +214,15 @@ def test_a_cell_that_computes_keeps_its_lease_and_says_which_process_holds_it() 
         await node.start(2, "Echo")
         node.deliver(1, "x")
         await node.notes.wait("log", 1)
+        async with asyncio.timeout(HANG_S):
+            while not (found := await node.cells.stacks(2)).stuck:  # it answers until it blocks
+                await asyncio.sleep(0)
+        calls = [call for stack in found.stacks for call in stack.calls]
+        assert "time.sleep(3600)" in [call.source for call in calls]
         node.watch(hang_s=2.0)  # not before: a slow machine holds a cell too
         lost = await node.notes.wait("cell_lost")
         assert lost[2:5] == (1, [1, 2], "it did not answer for 2 s")
+        assert node.notes.ends == [("timeout", ("/user/p1", 1))]
 
     with_remote(body, beat_s=0.1)
 
@@ -318,7 +324,7 @@ def hello(token: str, abi: int = ABI_VERSION, boot: int = BOOT) -> bytes:
 def with_door(body: Callable[[Case], Awaitable[None]], **limits: Any) -> None:
     async def run() -> None:
         with tempfile.TemporaryDirectory(prefix="wt") as directory:
-            bounds = CellLimits(**limits)
+            bounds = CellLimits(**({"hang_s": HANG_S} | limits))
             entrance = TcpEntrance("127.0.0.1:0", NoiseKey.from_secret(SECRET), BOOT, bounds.lease_s)
             engine, notes = HandEngine(), Notes()
             cells = Cells(engine, BOOT, entrance, Path(directory) / "slots", notes.signals(), bounds)
@@ -487,6 +493,7 @@ def test_a_remote_cell_is_blamed_on_the_process_that_its_newest_beat_named() -> 
         await case.notes.wait("started", 1)
         cell.writer.close()
         assert (await case.notes.wait("cell_lost"))[2:4] == (1, [1])
+        assert case.notes.ends == [("crash", None)]  # its machine may be gone
 
     with_door(body)
 

@@ -19,8 +19,22 @@ def test_the_first_process_takes_the_spare_and_a_new_spare_is_started() -> None:
     assert cells.spare() == ["c1"]
     assert cells.spare() == []
     assert cells.place(1, "shared", "a") == ("c1", ["c2"])
-    assert cells.place(2, "shared", "a") == ("c1", [])
-    assert cells.place(3, "shared", "b") == ("c2", ["c3"])
+    assert cells.place(2, "shared", "b") == ("c2", ["c3"])
+
+
+def test_while_a_loss_would_part_those_in_a_cell_there_are_two_spares_and_each_half_has_one_at_once() -> None:
+    cells = table()
+    assert cells.place(1, "shared", "a") == ("c1", ["c1", "c2"])
+    assert cells.place(2, "shared", "a") == ("c1", ["c3"])
+    cells.remove("c1")
+    assert cells.place(3, "shared", "a", half="s1") == ("c2", [])
+    assert cells.place(4, "shared", "a", half="s2") == ("c3", ["c4"])
+    assert cells.place(5, "shared", "a", half="s1") == ("c2", ["c5"])
+
+
+def test_a_crowd_in_dedicated_cells_has_one_spare() -> None:
+    cells = table()
+    assert [cells.place(pid, "dedicated", "a")[1] for pid in (1, 2)] == [["c1", "c2"], ["c3"]]
 
 
 def test_without_a_spare_a_cell_is_started_for_the_process_and_another_as_spare() -> None:
@@ -142,3 +156,39 @@ def test_whatever_happens_domains_are_apart_and_limits_hold(seed: int, per_cell:
             assert len(set(inside)) <= 1
             assert len(inside) <= (1 if ("dedicated", "a") in inside else per_cell)
             assert cells[cell].pids == {pid for pid, where in here.items() if where[0] == cell}
+
+
+def test_suspects_share_a_cell_with_their_half_alone() -> None:
+    cells = table()
+    cells.place(1, "shared", "a")
+    assert [cells.place(pid, "shared", "a", half="s1")[0] for pid in (2, 3)] == ["c2", "c2"]
+    assert cells.place(4, "shared", "a", half="s2")[0] == "c3"
+    assert cells.place(5, "shared", "a")[0] == "c1"
+
+
+def test_a_cell_of_suspects_is_closed_when_it_is_empty() -> None:
+    cells = table()
+    cells.place(1, "shared", "a", half="s1")
+    assert cells.release("c1", 1) == ["c1"]
+
+
+def test_a_cell_of_suspects_that_are_cleared_is_open_to_all() -> None:
+    cells = table(processes_per_cell=2)
+    cells.place(1, "shared", "a", half="s1")
+    cells.clear("s1")
+    assert cells.place(2, "shared", "a")[0] == "c1"
+    assert cells.place(3, "shared", "a", half="s1")[0] == "c2"
+    assert cells.release("c1", 1) == cells.release("c1", 2) == []
+
+
+def test_suspects_for_whom_there_is_no_cell_go_where_all_of_their_domain_go() -> None:
+    cells = table(cells=1)
+    cells.place(1, "shared", "a")
+    assert cells.place(2, "shared", "a", half="s1") == ("c1", [])
+    assert cells.place(3, "shared", "b", half="s1") == (None, [])
+
+
+def test_a_dedicated_process_is_of_no_half() -> None:
+    cells = table()
+    cells.place(1, "dedicated", "a", half="s1")
+    assert cells["c1"].half == ""

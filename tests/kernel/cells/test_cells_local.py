@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import itertools
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -128,7 +130,7 @@ def test_shared_processes_of_one_domain_share_a_cell_and_others_do_not() -> None
         assert len(set(cells)) == 3
         assert len({node.cells.place_of(pid).os_pid for pid in (1, 2, 3, 4)}) == 3
         spare = [view for view in node.cells.list() if view.domain is None]
-        assert len(spare) == 1
+        assert len(spare) == 2
 
     with_node(body)
 
@@ -395,6 +397,165 @@ def test_a_cell_that_is_held_by_a_process_is_killed_and_the_holder_named() -> No
         node.watch(hang_s=1)  # not before: a slow machine holds a cell too
         lost = await node.notes.wait("cell_lost")
         assert lost[2:5] == (2, [1, 2], "it did not answer for 1 s")
+        assert node.notes.ends == [("timeout", ("/user/p2", 2))]
+
+    with_node(body)
+
+
+def test_a_cell_that_gets_no_processor_for_a_while_is_not_lost_with_who_ends_meanwhile() -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "Echo")
+        await node.start(2, "Echo")
+        os_pid = node.cells.place_of(1).os_pid
+        os.kill(os_pid, signal.SIGSTOP)
+        node.cells.stop(1, "stopped")
+        await asyncio.sleep(0.5)
+        os.kill(os_pid, signal.SIGCONT)
+        assert (await node.turn(2, "hi"))["reply"] == "p2: hi"
+        assert not node.notes.of("cell_lost")
+
+    with_node(body, confirm_s=0.1)
+
+
+def test_native_code_that_never_gives_the_interpreter_back_costs_the_cell_and_is_named() -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "Echo")
+        await node.start(2, "NeverYields")
+        node.deliver(2, "x")
+        await node.notes.wait("log", 2)
+        node.watch(hang_s=1)
+        lost = await node.notes.wait("cell_lost")
+        assert lost[2:4] == (2, [1, 2])
+        assert node.notes.ends == [("timeout", ("/user/p2", 2))]
+        await node.start(3, "Echo")
+
+    with_node(body)
+
+
+def test_a_cell_with_too_much_memory_is_killed_and_who_runs_in_it_is_named() -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "Echo")
+        await node.start(2, "Explodes")
+        node.deliver(2, "x")
+        await node.notes.wait("log", 2)
+        node.limit(memory_bytes=2**26)
+        node.watch(hang_s=HANG_S / 100)
+        lost = await node.notes.wait("cell_lost")
+        assert lost[2:4] == (2, [1, 2])
+        assert re.fullmatch("it held [0-9]+ MiB of memory, limit 64", lost[4])
+        assert node.notes.ends == [("crash", ("/user/p2", 2))]
+
+    with_node(body)
+
+
+def test_who_swallows_every_cancellation_costs_its_cell_and_is_named() -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "Echo")
+        await node.start(2, "Stubborn")
+        node.deliver(2, "x")
+        await node.notes.wait("log", 2)
+        node.cells.end_turn(2, "t1", "cancelled")
+        assert "went on for 0.3 s after it had been ended" in (await node.notes.wait("crashed", 2))[3]
+        node.cells.place(placement(3, "Echo", address="/user/p2"))  # its successor
+        node.cells.place(placement(4, "Echo"))
+        await node.notes.wait("cell_lost", count=2)
+        ends = list(zip(node.notes.of("cell_lost"), node.notes.ends, strict=True))
+        assert [(lost[2:4], felled_by) for lost, (_, felled_by) in ends] == [
+            ((0, [1]), ("/user/p2", 2)),
+            ((0, [3]), None),  # where it goes is decided anew
+        ]
+        await node.notes.wait("started", 4)
+
+    with_node(body, confirm_s=0.3)
+
+
+def test_the_processes_of_a_cell_that_died_of_nobody_knows_what_start_again_in_two() -> None:
+    async def body(node: Node) -> None:
+        async def again(*numbers: int) -> list[list[int]]:
+            for number in numbers:
+                pid = next(pids)
+                where[pid] = number
+                await node.start(pid, "Echo", address=f"/user/p{number}")
+            cells = [sorted(where[pid] for pid in view.pids) for view in node.cells.list() if view.pids]
+            return sorted(cells)
+
+        async def lose(number: int) -> None:
+            pid = max(pid for pid in where if where[pid] == number)
+            await node.running()
+            os.kill(node.cells.place_of(pid).os_pid, signal.SIGKILL)
+            await node.notes.wait("cell_lost", count=len(node.notes.of("cell_lost")) + 1)
+
+        pids = itertools.count(1)
+        where: dict[int, int] = {}
+        assert await again(1, 2, 3, 4) == [[1, 2, 3, 4]]
+        await lose(3)
+        assert await again(1, 2, 3, 4, 5) == [[1, 2], [3, 4], [5]]
+        await lose(3)
+        assert await again(3, 4, 6) == [[1, 2], [3], [4], [5, 6]]
+        await lose(3)
+        assert node.notes.ends[-1] == ("crash", ("/user/p3", max(pid for pid in where if where[pid] == 3)))
+
+    with_node(body)
+
+
+DIFFERENCES: dict[str, tuple[str, str, str] | None] = {
+    "asks": ("1.0", 'tool {"arguments":"{\\"run\\":1}"', 'tool {"arguments":"{\\"run\\":2}"'),
+    "asks more": ("1.0", "nothing", "now {}"),
+    "asks less": ("1.0", "now {}", "nothing"),
+    "raises": ("end", "it ended", "ValueError: again"),
+    "returns": ("end", '{"remember":[],"reply":"run 1"', '{"remember":[],"reply":"run 2"'),
+    "changes what it asked": None,
+    "changes what it was told": None,
+    "large": None,
+    "together": None,
+    "nothing": None,
+}
+
+
+def test_a_turn_that_does_otherwise_when_it_is_gone_through_again_is_told_where() -> None:
+    async def body(node: Node) -> None:
+        for pid, (text, said) in enumerate(DIFFERENCES.items(), 1):
+            await node.start(pid, "Strays", check_replay=True, config={"word": "x"})
+            assert (await node.turn(pid, text))["status"] == "ok", text
+            found = node.notes.of("differs", pid)
+            assert len(found) == (said is not None), text
+            if said is not None:
+                assert found[0][1:4] == (pid, "t1", said[0])
+                assert found[0][4].startswith(said[1])
+                assert found[0][5].startswith(said[2])
+        assert not node.notes.of("log")
+
+    with_node(body)
+
+
+def test_what_a_turn_left_running_comes_no_further_while_it_is_gone_through_again() -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "GoesOn", check_replay=True)
+        await node.turn(1, "x")
+        assert (
+            len(node.notes.of("syscall")) <= 3
+        )  # of a few rounds of the loop; it is answered at once each time
+
+    with_node(body)
+
+
+def test_whatever_can_be_awaited_is_gone_through_again() -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "Promises", check_replay=True)
+        assert (await node.turn(1, "x"))["reply"] == "done"
+        assert not node.notes.of("differs")
+
+    with_node(body)
+
+
+def test_what_a_behaviour_keeps_in_memory_is_found_by_a_check_and_without_one_nothing_runs_twice() -> None:
+    async def body(node: Node) -> None:
+        for pid, check in ((1, True), (2, False)):
+            await node.start(pid, "Remembering", check_replay=check)
+            for turn in ("t1", "t2"):
+                await node.turn(pid, "x", turn)
+            assert len(node.notes.of("syscall", pid)) == 2
+        assert [found[1:4] for found in node.notes.of("differs")] == [(1, "t2", "0.0")]
 
     with_node(body)
 

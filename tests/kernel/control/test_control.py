@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -14,7 +14,7 @@ from kernel.bounds import Bounds
 from kernel.control.asked import Asked
 from kernel.control.control import Control
 from kernel.control.facts import Erasures, NodeFacts, NodeServices, RotateKeys, no_rotation
-from kernel.control.processes import SHOWN_CHARS
+from kernel.control.processes import MOST_FOLLOWING, SHOWN_CHARS
 from kernel.errors import (
     Busy,
     CapabilityError,
@@ -35,6 +35,7 @@ from kernel.operations.spawning import Spawning, SpawnRequest
 from kernel.peer.remote_calls import PeerAsked
 from kernel.process.process_signals import SlotGone
 from kernel.toolbox.protected import NOTHING_PROTECTED, ProtectedPaths
+from kernel.turn.turn_signals import SessionRead
 from kernel.upkeep.erasure import Plan, Selection, plan_erasure
 from kernel.upkeep.loop_lag import LoopLag
 from kernel.worker.pool import WorkerResult
@@ -53,6 +54,25 @@ def erasures_of(twin: Twin) -> Erasures:
         return plan_erasure(JournalEntries(twin.directory), selection)
 
     return Erasures(plan, lambda: None, lambda: {"step": "", "fault": ""})
+
+
+class TwinTail:
+    """What was read before comes once more, then a line each time."""
+
+    open = 0
+
+    def __init__(self, address: str) -> None:
+        self._coming: list[dict[str, Any]] = [
+            {"address": address},
+            *({"number": number} for number in range(3)),
+        ]
+        TwinTail.open += 1
+
+    def read(self) -> list[dict[str, Any]]:
+        return [self._coming.pop(0) for _ in self._coming[:2]]
+
+    def close(self) -> None:
+        TwinTail.open -= 1
 
 
 def control_of(
@@ -80,6 +100,7 @@ def control_of(
     services = NodeServices(
         config_view=lambda: [{"key": "a", "value": 1, "origin": "default"}],
         read_logs=lambda address, limit: [{"address": address}],
+        follow_logs=TwinTail,
         archive=archive or lost,
         shutdown=lambda why: None,
         loop_lag=LoopLag(),
@@ -90,6 +111,7 @@ def control_of(
     control.workspaces.look()
     (twin.peers_ask,) = control.hears()[PeerAsked]
     (twin.slot_gone,) = control.hears()[SlotGone]
+    (twin.session_read,) = control.hears()[SessionRead]
     return Doors(control)
 
 
@@ -111,6 +133,98 @@ def test_who_asked_for_what_is_recorded_before_it_is_done(tmp_path: Path) -> Non
         assert json.loads(commands[1].body["arguments"])["text"] == "14 characters"
         accepted = (await twin.entries("message.accepted"))[0]
         assert accepted.entry.cause == commands[1].entry.seq
+
+    on_control(tmp_path, body)
+
+
+def test_a_change_is_recorded_with_who_asked_and_holds_after_a_boot(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "team", supervisor=True)
+        await control(Spawning.spawn, "ada", under="team")
+        pid = twin.kernel.live.at("/user/team/ada")
+        answer = await control(Processes.change, "team", intensity=(2, 9.0), strategy="rest_for_one")
+        assert answer == {"address": "/user/team", "changed": ["intensity", "strategy"]}
+        assert (await control(Processes.change, "team", strategy="rest_for_one"))["changed"] == []
+        await control(Processes.change, "/user/team/ada", restart="transient", shutdown_s="infinity")
+        await control(Processes.change, "/user", intensity=(9, 60.0))
+        commands = [
+            record
+            for record in await twin.entries("operator.command")
+            if record.body["operation"] == "change"
+        ]
+        changes = await twin.entries("process.changed")
+        assert [record.entry.cause for record in changes] == [commands[at].entry.seq for at in (0, 2, 3)]
+        assert [record.body["fields"] for record in changes[:2]] == [
+            ["intensity", "strategy"],
+            ["restart", "shutdown_s"],
+        ]
+        assert twin.kernel.live.at("/user/team/ada") is pid
+        shown = await control(Processes.children, "team")
+        assert (shown["strategy"], shown["restarts"], shown["period_s"]) == ("rest_for_one", 2, 9.0)
+        assert (shown["children"][0]["restart"], shown["children"][0]["shutdown_s"]) == (
+            "transient",
+            "infinity",
+        )
+        await control(Processes.change, "/user/team/ada", shutdown_s=5)
+        assert twin.kernel.state.slots["/user/team/ada"].spec.shutdown_s is None
+
+    async def after(twin: Twin, control: Doors) -> None:
+        shown = await control(Processes.children, "team")
+        assert (shown["strategy"], shown["restarts"]) == ("rest_for_one", 2)
+        assert twin.kernel.state.slots["/user/team/ada"].spec.restart == "transient"
+        assert (await control(Processes.children, "/user"))["restarts"] == 9
+
+    on_control(tmp_path, body)
+    on_control(tmp_path, after)
+
+
+@pytest.mark.parametrize(
+    ("target", "fields", "said"),
+    [
+        ("ada", {}, "say what of /user/ada is to be changed"),
+        ("ada", {"strategy": "one_for_all"}, "strategy belongs to a supervisor, and /user/ada is none"),
+        ("ada", {"restart": "transient", "intensity": (1, 1.0)}, "intensity belongs to a supervisor"),
+        ("ada", {"significant": True}, "significant is for a child that may end"),
+        ("/user", {"strategy": "one_for_all"}, "of /user the intensity alone can be changed"),
+        ("team", {"intensity": (1, 0.0)}, "intensity 1/0"),
+        ("team", {"strategy": "one_for_none"}, "strategy is 'one_for_none', must be one of"),
+        ("team", {"on_logical": "park"}, "a supervisor ends for no logical reason"),
+        (
+            "team",
+            {"auto_shutdown": "any_significant", "restart": "transient", "significant": True},
+            "auto_shutdown",
+        ),
+    ],
+)
+def test_a_change_that_is_wrong_is_refused_in_words_and_changes_nothing(
+    tmp_path: Path, target: str, fields: dict[str, Any], said: str
+) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "team", supervisor=True)
+        await control(Spawning.spawn, "ada")
+        with pytest.raises(KernelError, match=said) as caught:
+            await control(Processes.change, target, **fields)
+        assert caught.value.code == "invalid"
+        assert await twin.entries("process.changed") == []
+
+    on_control(tmp_path, body)
+
+
+def test_what_does_not_run_is_changed_for_its_next_start(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "team", supervisor=True, auto_shutdown="any_significant")
+        await control(Spawning.spawn, "ada", under="team", restart="transient", significant=True)
+        await control(Processes.stop, "team")
+        with pytest.raises(KernelError, match="auto_shutdown is never and ada significant"):
+            await control(Processes.change, "team", auto_shutdown="never")
+        with pytest.raises(KernelError, match="a temporary one is kept only while it runs"):
+            await control(Processes.change, "/user/team/ada", restart="temporary")
+        await control(Processes.change, "/user/team/ada", significant=False, restart="permanent")
+        await control(Processes.change, "team", auto_shutdown="never", strategy="one_for_all")
+        await control(Processes.start, "team")
+        shown = await control(Processes.children, "team")
+        assert (shown["strategy"], shown["auto_shutdown"]) == ("one_for_all", "never")
+        assert [(row["restart"], row["significant"]) for row in shown["children"]] == [("permanent", False)]
 
     on_control(tmp_path, body)
 
@@ -589,8 +703,6 @@ def test_a_parked_turn_is_shown_with_both_calls_and_decided_on_the_record(tmp_pa
         assert (await control(Node.status))["divergences"] == 1
         turn = (await control(Processes.inspect, "ada"))["turn"]
         assert turn is not None and turn["diverged"] is not None and turn["diverged"]["ordinal"] == "0.0"
-        with pytest.raises(NotFound, match=f"parked; weftos divergences decide {at.turn} --dead"):
-            await control(Processes.cancel, "ada")
         decided = await control(Divergences.decide, at.turn, "again")
         assert decided == {"id": at.turn, "address": "/user/ada", "decision": "again"}
         assert (await twin.delivery()).turn == at.turn
@@ -684,5 +796,37 @@ def test_ps_shows_the_tree_and_the_helpers(tmp_path: Path) -> None:
         ]
         inspected = await control(Processes.inspect, "team")
         assert inspected["supervision"] == {"specs": 1, "active": 1, "supervisors": 0, "workers": 1}
+
+    on_control(tmp_path, body)
+
+
+def test_who_follows_a_log_gets_what_is_there_and_each_new_line_once(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await twin.spawn("ada")
+        rows = []
+        async for row in control.stream(Processes.follow, "ada"):
+            rows.append(row)
+            if len(rows) == 4:
+                break
+        assert rows == [{"address": "/user/ada"}, {"number": 0}, {"number": 1}, {"number": 2}]
+        with pytest.raises(NotFound):
+            await anext(control.stream(Processes.follow, "nobody"))
+
+    on_control(tmp_path, body)
+
+
+def test_logs_are_followed_by_so_many_and_no_more(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await twin.spawn("ada")
+        readers = [control.stream(Processes.follow, "ada") for _ in range(MOST_FOLLOWING)]
+        for reader in readers:
+            await anext(reader)
+        before = TwinTail.open
+        with pytest.raises(Busy, match="follow logs, the limit"):
+            await anext(control.stream(Processes.follow, "ada"))
+        for reader in readers:
+            await cast(Any, reader).aclose()
+        assert TwinTail.open == before - MOST_FOLLOWING
+        await anext(control.stream(Processes.follow, "ada"))
 
     on_control(tmp_path, body)

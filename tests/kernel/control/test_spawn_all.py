@@ -14,6 +14,7 @@ import pytest
 from kernel.bounds import Bounds
 from kernel.control.spawning import AT_A_TIME
 from kernel.errors import Busy, Conflict, Invalid, KernelError
+from kernel.model.spec import ProcessSpec
 from kernel.operations.spawning import MOST_AT_ONCE, SpawnAllRequest, Spawning, SpawnRequest
 from tests.kernel.control.test_control import on_control
 from tests.kernel.twins.doors import Doors
@@ -49,7 +50,7 @@ def test_they_are_one_unit_of_the_ledger_and_told_when_they_run(tmp_path: Path) 
         assert [record.entry.seq for record in entries] == list(range(first, first + 140))
         assert max(written) >= 140
         own = tmp_path / "workspaces" / "user+" / "team+" / "v-70"
-        assert own.is_dir() and twin.kernel.state.slots["/user/team/v-70"].spec.workspace == str(own)
+        assert twin.kernel.state.slots["/user/team/v-70"].spec.workspace == str(own) and not own.exists()
 
     on_control(tmp_path, body)
 
@@ -150,6 +151,36 @@ def test_a_thousand_faults_are_told_in_few_words(tmp_path: Path) -> None:
         with pytest.raises(Invalid, match=r"w-20: .*; and 980 more$") as error:
             await spawn_all(control, replace(WORKER, behaviour="none_such"), count=1000)
         assert len(str(error.value)) < 4_000
+
+    on_control(tmp_path, body)
+
+
+def test_what_replicas_have_in_common_is_checked_once_and_of_others_each_alone(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await twin.spawn("team", type="supervisor", tools=())
+        admission, like = twin.kernel.processes.admission, ProcessSpec("a", tools=())
+        odd = replace(like, shutdown_s=-1)
+        wanted = [
+            *(("/user", like.named(f"a-{number}", "")) for number in range(3)),
+            ("/user", odd.named("b-1", "")),
+            ("/user", odd.named("b-2", "")),
+            ("/user/team", like.named("a-0", "")),
+            ("/user/team", like.named("a-0", "")),
+            ("/nowhere", like.named("a-0", "")),
+            ("/user", like.named("12", "")),
+            ("/user", like.named("a-3", "")),
+        ]
+        faults = [str(fault) for fault in admission.check_spawns(wanted)]
+        words = [
+            "b-1: shutdown_s",
+            "b-2: shutdown_s",
+            "a-0: /user/team/a-0 is made",
+            "a-0: children",
+            "12: name",
+        ]
+        assert [fault.startswith(word) for fault, word in zip(faults, words, strict=True)] == [True] * 5, (
+            faults
+        )
 
     on_control(tmp_path, body)
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from kernel.operations.messages import Messages
 from kernel.operations.processes import Processes
-from kernel.operations.spawning import Spawning
+from kernel.operations.spawning import Spawning, SpawnRequest
 from kernel.process.process_signals import SlotGone
 from kernel.process.workspaces import Workspaces
 from kernel.toolbox.protected import NOTHING_PROTECTED
@@ -54,6 +55,29 @@ def test_what_a_removed_process_left_is_for_the_operators_next_one_and_for_no_pe
     on_twin(tmp_path, body)
 
 
+def test_the_directory_of_one_of_many_is_made_when_its_first_turn_begins_and_anew_for_its_successor(
+    tmp_path: Path,
+) -> None:
+    async def body(twin: Twin) -> None:
+        control, slots = control_of(twin), twin.kernel.state.slots
+        workspaces = Workspaces(tmp_path, slots, NOTHING_PROTECTED, lambda path: "")
+        for _ in range(2):
+            await control(Spawning.spawn_all, [SpawnRequest("w", tools=[], restart="temporary")], count=2)
+            own = Path(slots["/user/w-2"].spec.workspace)
+            assert not own.parent.exists()
+            for address in ("/user/w-2", "/user/w-2", "/user/none"):
+                workspaces.needed(address)
+            assert [each.name for each in own.parent.iterdir()] == ["w-2"]
+            gone = [SlotGone(slots[f"/user/w-{number}"]) for number in (1, 2)]
+            for number in (1, 2):
+                await control(Processes.kill, f"w-{number}", signal="kill")
+            for said in gone:
+                workspaces.gone(said)
+            assert not own.exists()
+
+    on_twin(tmp_path, body)
+
+
 def test_where_another_process_works_is_no_workspace_for_a_peers_though_it_is_empty(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         control, by_peer = control_of(twin), peers_spawn(twin)
@@ -83,5 +107,26 @@ def test_the_end_of_a_temporary_process_leaves_a_workspace_that_is_not_its_own_w
         for address in ("/user/sup", "/user/ada"):
             workspaces.gone(SlotGone(slots[address]))
         assert given.is_dir()
+
+    on_twin(tmp_path, body)
+
+
+def test_a_directory_that_cannot_be_made_is_told_in_the_nodes_log_and_the_turn_goes_on(
+    tmp_path: Path,
+) -> None:
+    async def body(twin: Twin) -> None:
+        control, in_its_place = control_of(twin), tmp_path / "workspaces" / "user+" / "w-1"
+        await control(Spawning.spawn_all, [SpawnRequest("w", tools=[])], count=1)
+        in_its_place.parent.mkdir(parents=True)
+        in_its_place.write_text("somebody's")
+        for text in ("one", "two"):
+            await control(Messages.send, "/user/w-1", text)
+            twin.finish(await twin.delivery())
+        [(_, told), _] = [(event, said) for event, said in twin.log if "could not be made" in event]
+        assert told["address"] == "/user/w-1" and f"File exists: {in_its_place}; " in told["why"]
+        in_its_place.unlink()
+        await control(Messages.send, "/user/w-1", "three")
+        await twin.delivery()
+        assert in_its_place.is_dir()
 
     on_twin(tmp_path, body)

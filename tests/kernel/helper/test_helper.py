@@ -385,3 +385,14 @@ def test_a_stop_has_an_end_though_what_the_child_forked_holds_its_link_and_reads
             os.killpg(command.child.pid, signal.SIGKILL)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(("hard", "status"), [(True, -signal.SIGKILL), (False, 0)])
+def test_a_helper_is_ended_at_once_or_in_order_and_its_death_is_told(
+    tmp_path: Path, hard: bool, status: int
+) -> None:
+    async def body(case: Case) -> None:
+        await case.helper.end(hard)
+        assert await case.death() == status
+
+    with_helper(tmp_path, body)

@@ -10,9 +10,16 @@ import pytest
 from chain.entry.draft import Draft
 from chain.errors import EntryError
 from kernel.abi import OutcomeStatus
-from kernel.model.call_states import CALL_EVENTS, CALL_GUARDS, CALL_MEANINGS, CALL_TABLE, CallEvent, CallState
-from kernel.model.machine import By, event_of, names
-from kernel.model.turn_states import (
+from kernel.model.machines.call_states import (
+    CALL_EVENTS,
+    CALL_GUARDS,
+    CALL_MEANINGS,
+    CALL_TABLE,
+    CallEvent,
+    CallState,
+)
+from kernel.model.machines.machine import By, event_of, names
+from kernel.model.machines.turn_states import (
     TURN_EVENTS,
     TURN_GUARDS,
     TURN_MEANINGS,

@@ -36,6 +36,21 @@ def test_one_that_is_made_at_once_is_as_one_that_was_made_step_by_step(values: d
     assert made.set("new", 1) == step_by_step.set("new", 1) and "new" not in made
 
 
+def test_one_of_thousands_is_as_one_that_was_made_at_once_and_a_change_copies_about_the_root_of_them() -> (
+    None
+):
+    values = {f"a-{number}": number for number in range(5_000)}
+    step_by_step = PersistentMap[int]()
+    for key, value in values.items():
+        step_by_step = step_by_step.set(key, value)
+    assert step_by_step == PersistentMap.of(values) != PersistentMap.of({**values, "a-0": -1})
+    assert len(step_by_step) == 5_000 and {*step_by_step.values()} == {*values.values()}
+    assert len(step_by_step._shards) ** 2 >= 5_000 > len(PersistentMap[int]()._shards) ** 2
+    for key in values:
+        step_by_step = step_by_step.remove(key)
+    assert step_by_step == PersistentMap[int]()
+
+
 def test_equal_by_content() -> None:
     assert PersistentMap[int]().set("a", 1).set("b", 2) == PersistentMap[int]().set("b", 2).set("a", 1)
     assert PersistentMap[int]().set("a", 1) != PersistentMap[int]().set("a", 2)

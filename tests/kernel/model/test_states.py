@@ -97,7 +97,7 @@ def test_every_reason_is_technical_logical_or_orderly() -> None:
     }
     assert kinds == {
         "orderly": {"normal", "shutdown"},
-        "technical": {"crash", "cell_lost", "timeout", "killed"},
+        "technical": {"crash", "cell_lost", "timeout", "killed", "noproc", "noconnection"},
         "logical": {"no_progress", "refused"},
     }
     assert exit_kind(shutdown_because("crash")) == "orderly"

@@ -13,7 +13,7 @@ from kernel.operations.operation import AnyRow, Handler, Limit, Nothing, Noun, O
 from kernel.operations.processes import Kill, Processes, Signalled
 from kernel.operations.table import NOUNS, TABLE
 
-LOOKS_BY_POST = {"memory.search", "archive.sql", "cluster.monitor"}
+LOOKS_BY_POST = {"applications.plan", "memory.search", "archive.sql", "cluster.monitor"}
 """What changes nothing and is long, or waits: its question is a body."""
 
 

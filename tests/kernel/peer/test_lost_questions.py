@@ -12,7 +12,7 @@ import pytest
 from kernel.errors import TimedOut
 from kernel.operations.erasure import Erasure
 from kernel.operations.messages import Messages
-from kernel.operations.peers import Peers
+from kernel.operations.nodes.peers import Peers
 from kernel.peer.lost_questions import WAITED_FOR_US
 from kernel.state.state_snapshot import encode_state
 from mesh.identity.peers import Peer

@@ -12,8 +12,8 @@ from chain.merkle.head import parse_head
 from chain.merkle.proof import verify_consistency
 from chain.notes.note import parse
 from kernel.errors import Conflict, Invalid, Refused, TimedOut, Unavailable
-from kernel.operations.cluster import Cluster
-from kernel.operations.peers import Peers
+from kernel.operations.nodes.cluster import Cluster
+from kernel.operations.nodes.peers import Peers
 from kernel.operations.processes import Processes
 from kernel.operations.spawning import Spawning
 from mesh.gossip.heads import HeadConflict
@@ -57,8 +57,12 @@ def test_a_spawn_that_is_not_granted_says_so(tmp_path: Path) -> None:
 def test_a_kill_there_is_answered_and_its_supervisor_decides(tmp_path: Path) -> None:
     async def body(a: NodeTwin, b: NodeTwin) -> None:
         pid = await b.twin.spawn("bob")
-        answer = await a.control(Processes.kill, "bob@b", signal="kill")
+        answer = await a.control(Processes.kill, "bob@b", signal="kill", why="it is lost")
         assert (answer["pid"], answer["node"]) == (pid, "b")
+        [command] = await b.twin.entries("peer.command")
+        [exited] = await b.twin.entries("process.exited")
+        assert exited.entry.cause == command.entry.seq
+        assert exited.body["detail"] == f"killed by {command.body['principal']}: it is lost"
         assert b.twin.kernel.live.get(pid) is None
         successor = (await b.twin.cells.placements.get(), await b.twin.cells.placements.get())[1]
         assert (successor.address, successor.pid > pid) == ("/user/bob", True)

@@ -12,8 +12,8 @@ import pytest
 from kernel.bounds import Bounds
 from kernel.message.wire_message import WireMessage, channel_rights, read_wire_message
 from kernel.operations.messages import Messages
-from kernel.operations.peers import Peers
-from kernel.process import specs
+from kernel.operations.nodes.peers import Peers
+from kernel.process.slots import specs
 from mesh.delivery.delivery import MAX_OPEN
 from mesh.identity.peers import RIGHTS, AllowList, Peer
 from tests.kernel.twins.disks import FullDisk

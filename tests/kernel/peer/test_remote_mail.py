@@ -15,7 +15,7 @@ import pytest
 from kernel.bounds import Bounds
 from kernel.errors import Busy, Invalid, NotFound
 from kernel.operations.messages import Messages
-from kernel.operations.peers import Peers
+from kernel.operations.nodes.peers import Peers
 from kernel.peer.outboxes import EFFECTS_AT_ONCE
 from kernel.state.in_transit_records import numbering_record
 from mesh.identity.peers import AllowList, Peer

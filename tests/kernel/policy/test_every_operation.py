@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kernel.errors import KernelError, Refused
-from kernel.operations.cluster import Cluster
 from kernel.operations.memory import Memory
 from kernel.operations.messages import Messages
+from kernel.operations.nodes.cluster import Cluster
 from kernel.operations.processes import Processes
 from kernel.operations.spawning import Spawning
 from kernel.policy.proposal import (

@@ -43,6 +43,7 @@ from kernel.policy.proposal import (
     WriteMemory,
     deny,
 )
+from kernel.policy.roles import roles_gate
 from kernel.state.state import State
 from mesh.identity.peers import RIGHTS
 from tests.kernel.twins.records import message
@@ -512,3 +513,31 @@ def test_who_asks_is_known_by_how_a_sender_is_written() -> None:
     senders = ("operator", "/user/a", f"/user/a@{ORIGIN}")
     assert [channel_of(sender) for sender in senders] == ["control", "process", "mesh"]
     assert [asker.maker for asker in (PERSON, AGENT, PEER)] == ["operator", "agent", PEER.principal]
+
+
+@pytest.mark.parametrize(
+    ("roles", "sender", "why"),
+    [
+        ((), "operator", ""),
+        (("operator",), "operator", ""),
+        (("agent", "operator"), "/user/ada", ""),
+        (("peer",), f"/user/ada@{ORIGIN}", ""),
+        (("operator",), "/user/ada", "roles: pay is called for operator, and this is for agent"),
+        (("operator", "agent"), f"/user/ada@{ORIGIN}", "called for operator or agent, and this is for peer"),
+        (("peer",), "operator", "called for peer, and this is for operator"),
+    ],
+)
+def test_a_tool_with_roles_is_called_for_who_has_one_of_them(
+    roles: tuple[str, ...], sender: str, why: str
+) -> None:
+    asker = replace(AGENT, principal=sender, channel=channel_of(sender))
+    used = UseTool(ToolDeclaration("pay", "Pay.", {"type": "object"}, roles=roles), {})
+    verdict = roles_gate(Proposal(asker, used), facts())
+    assert (verdict is None) == (not why)
+    assert verdict is None or why in verdict.reasons[0]
+
+
+def test_the_node_itself_has_no_role() -> None:
+    used = UseTool(ToolDeclaration("pay", "Pay.", {"type": "object"}, roles=("operator",)), {})
+    verdict = roles_gate(Proposal(replace(AGENT, channel="node"), used), facts())
+    assert verdict is not None and verdict.decision == "deny"

@@ -28,11 +28,11 @@ from kernel.errors import (
 from kernel.message.messaging import DEAD_LETTERS_AT_ONCE, Outgoing
 from kernel.model.pids import BLOCK
 from kernel.model.spec import ProcessSpec
-from kernel.model.states import CELL_LOST, CRASH, KILLED
+from kernel.model.states import CELL_LOST, CRASH, KILLED, TIMEOUT
 from kernel.process.effects import EFFECTS_AT_ONCE
 from kernel.process.live import LiveProcess, LiveTable
 from kernel.process.processes import REMOVED_AT_ONCE
-from kernel.process.slot_writer import SlotWriter
+from kernel.process.slots.slot_writer import SlotWriter
 from kernel.slices.mailboxes import Mail
 from kernel.state.recorder import Recorder
 from tests.kernel.turn.test_turns import on_twin
@@ -335,6 +335,97 @@ def test_one_cells_death_counts_once_for_its_supervisor(tmp_path: Path) -> None:
     on_twin(tmp_path, body)
 
 
+def test_who_holds_its_cell_exits_timeout_and_counts_and_its_neighbours_lose_their_cell(
+    tmp_path: Path,
+) -> None:
+    async def body(twin: Twin) -> None:
+        pids = [await twin.spawn(f"a{number}") for number in range(3)]
+        twin.say(CellLost("c1", pids[1], pids, "it did not answer", True, TIMEOUT, ("/user/a1", pids[1])))
+        await asyncio.sleep(0)
+        exits = {r.body["pid"]: r.body["reason"] for r in await twin.entries("process.exited")}
+        assert exits == {pids[0]: "cell_lost", pids[1]: "timeout", pids[2]: "cell_lost"}
+        [felled] = await twin.entries("process.felled")
+        assert felled.body == {
+            "address": "/user/a1", "pid": pids[1], "cell": "c1", "reason": "timeout", "times": 1, "isolated": False,
+        }  # fmt: skip
+
+    on_twin(tmp_path, body)
+
+
+def test_who_takes_its_cells_down_while_the_disk_refuses_has_one_to_itself_at_once(tmp_path: Path) -> None:
+    disk = FullDisk()
+
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        await twin.ledger.barrier()
+        disk.full = True
+        twin.kernel.recorder.commit([Draft("node.clock", {"ahead_us": 0})])
+        await until(lambda: twin.ledger.read_only is not None)
+        for number in (1, 2):
+            pid = twin.cells.placed[-1].pid
+            twin.say(CellLost(f"c{number}", pid, [pid], "end of file", felled_by=("/user/ada", pid)))
+            await until(lambda: len(twin.cells.placed) == number + 1)  # noqa: B023
+        assert [placement.isolation for placement in twin.cells.placed] == ["shared", "shared", "dedicated"]
+        disk.full = False
+        await until(lambda: not twin.kernel.recorder.waiting)
+        assert [one.body["times"] for one in await twin.entries("process.felled")] == [1, 2]
+
+    on_twin(tmp_path, body, disk=disk)
+
+
+def test_who_takes_its_cell_down_twice_has_one_to_itself_also_after_a_boot(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        pid = await twin.spawn("ada")
+        other = await twin.spawn("bob")
+        for number in (1, 2):
+            assert [placement.isolation for placement in twin.cells.placed] == ["shared"] * (number + 1)
+            twin.say(CellLost(f"c{number}", pid, [pid], "end of file", felled_by=("/user/ada", pid)))
+            pid = await up(twin, "/user/ada")
+        assert (twin.cells.placed[-1].address, twin.cells.placed[-1].isolation) == ("/user/ada", "dedicated")
+        row = twin.kernel.processes.listing.row(twin.kernel.state.slots["/user/ada"])
+        assert (row["isolation"], row["felled"]) == ("dedicated", 2)
+        assert twin.kernel.live.get(other) is not None
+
+    async def after(twin: Twin) -> None:
+        isolation = {placement.address: placement.isolation for placement in twin.cells.placed}
+        assert isolation == {"/user/ada": "dedicated", "/user/bob": "shared"}
+
+    on_twin(tmp_path, body)
+    on_twin(tmp_path, after)
+
+
+def test_who_was_dead_to_the_node_before_is_on_record_and_its_neighbours_are_not_charged(
+    tmp_path: Path,
+) -> None:
+    async def body(twin: Twin) -> None:
+        pid = await twin.spawn("ada")
+        await twin.send("ada", "hi")
+        at = await twin.delivery()
+        gone = await twin.spawn("bob")
+        twin.kernel.processes.kill("/user/bob", "kill")
+        twin.say(CellLost("c1", 0, [pid], "pid 2 still ran", felled_by=("/user/bob", gone)))
+        await asyncio.sleep(0)
+        [felled] = await twin.entries("process.felled")
+        assert (felled.body["address"], felled.body["pid"]) == ("/user/bob", gone)
+        assert twin.kernel.state.turns[at.turn].losses == 0
+        twin.say(CellLost("c1", 0, [], "pid 2 still ran", felled_by=("/user/nobody", gone)))  # removed since
+
+    on_twin(tmp_path, body)
+
+
+def test_who_is_spawned_under_the_name_of_one_that_is_no_more_is_not_blamed_for_it(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        gone = await twin.spawn("bob")
+        twin.kernel.processes.stop("/user/bob")
+        await twin.kernel.processes.remove("/user/bob", False)
+        await twin.spawn("bob")
+        twin.say(CellLost("c1", 0, [], "pid 2 still ran", felled_by=("/user/bob", gone)))
+        await asyncio.sleep(0)
+        assert await twin.entries("process.felled") == []
+
+    on_twin(tmp_path, body)
+
+
 def test_the_loss_of_the_engine_ends_no_supervisor_however_many_cells_went_with_it(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         supervisor = await twin.spawn("team", type="supervisor", restart="transient", tools=())
@@ -442,9 +533,28 @@ def test_a_lost_cell_is_heard_of_a_few_at_a_time_and_nothing_comes_back_before_a
         assert len(tree.ended) <= heard + 10
     wanted = [(at, pid, CRASH if pid == pids[7] else CELL_LOST) for at, pid in zip(lost, pids, strict=True)]
     assert tree.ended == wanted
+    details = {draft.pid: draft.body["detail"] for draft in recorded if draft.kind == "process.exited"}
+    assert details == {
+        pid: "killed" if pid == pids[7] else f"killed; /user/p7 (PID {pids[7]}) was running" for pid in pids
+    }
     tree.finish()
     tree.up()
     assert all(tree.pid(address) > pids[-1] for address in lost)
+
+
+def test_one_cell_is_one_restart_of_its_supervisor_and_who_is_not_known_is_not_named() -> None:
+    tree = Tree()
+    team = tree.spawn("team", type="supervisor", intensity=(5, 60.0))
+    for counted in range(1, 6):
+        lost = [tree.spawn(f"p{counted}-{number}", team) for number in range(40)]
+        begun = len(tree.journal.drafts)
+        tree.processes.cell_lost(f"c{counted}", 0, [tree.pid(address) for address in lost], "killed")
+        tree.finish()
+        ends = [draft.body for draft in tree.journal.drafts[begun:] if draft.kind == "process.exited"]
+        assert {end["detail"] for end in ends} == {"killed; no culprit is known"} and len(ends) == 40
+        assert tree.processes.supervisors[team].counted(tree.clock.now_s()) == counted
+    tree.clock.wind(61.0)
+    assert tree.processes.supervisors[team].counted(tree.clock.now_s()) == 0
 
 
 def test_a_tree_whose_lost_cell_is_still_heard_of_can_be_stopped_removed_and_killed() -> None:

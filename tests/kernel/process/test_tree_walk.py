@@ -199,7 +199,7 @@ def check_settled(tree: Tree) -> None:
     assert not [at for at, supervisor in tree.processes.supervisors.items() if supervisor.group is not None]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(steps, max_size=40), st.sampled_from([1, 3, 1_000]), STRATEGY)
 def test_one_address_has_at_most_one_process_and_what_runs_is_what_is_meant_to(
     walk: list[Step], at_once: int, strategy: str

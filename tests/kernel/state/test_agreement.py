@@ -73,6 +73,21 @@ def test_a_slot_with_more_than_it_was_spawned_with_is_named_with_its_entry(
     assert found.startswith("entry 0 (process.spawned): process /user/ada") and said in found
 
 
+def test_a_slot_that_was_changed_is_held_to_the_entry_that_changed_it() -> None:
+    changed, entries = state(), dict(ENTRIES)
+    body = {
+        "address": "/user/ada",
+        "spec": replace(SPEC, restart="transient").to_json(),
+        "fields": ["restart"],
+    }
+    entries[3] = ("process.changed", body)
+    changed.apply_entry("process.changed", body, 3, 0, b"")
+    assert disagreements(changed, entries.get) == []
+    changed.slots["/user/ada"].spec = SPEC
+    found = str(*disagreements(changed, entries.get))
+    assert found == "entry 3 (process.changed): process /user/ada has another spec than it was changed to"
+
+
 @pytest.mark.parametrize(
     ("seq", "field", "value"),
     [

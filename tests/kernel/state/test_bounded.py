@@ -206,7 +206,9 @@ def test_dead_letters_are_bounded_by_bytes_and_drops_are_on_the_record(tmp_path:
             letter.mail.size_bytes for letter in twin.kernel.state.dead.values()
         )
         dropped = [record.body for record in await twin.entries("message.dropped")]
-        assert dropped == [{"id": letters[1].id, "why": "more than 3000 bytes of dead letters"}]
+        assert dropped == [
+            {"id": letters[1].id, "why": "more than 3000 bytes of dead letters", "by": "bound"}
+        ]
         tally = twin.kernel.state.tally
         assert tally.accepted == tally.acknowledged + tally.dead + tally.dropped + twin.kernel.state.in_flight
         twin.finish(at)

@@ -28,7 +28,7 @@ NONE_HASH = sha256_hex("")
 
 
 @settings(
-    deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 @given(RUNS)
 def test_what_commit_takes_replay_and_snapshot_take(run: list[list[Draft | StateChange]]) -> None:

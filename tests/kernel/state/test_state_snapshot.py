@@ -22,10 +22,12 @@ from chain.errors import DamageError, ForeignDataError
 from chain.vectors.document import TABLE as DOCUMENT
 from kernel.bounds import Bounds
 from kernel.model.spec import ProcessSpec
+from kernel.operations.rights.budgets import Budget
 from kernel.slices.dead_letters import DeadLetter
 from kernel.slices.documents import Fact
 from kernel.slices.mailboxes import Mail
 from kernel.slices.monitors import Monitor
+from kernel.slices.traps import Trap
 from kernel.slices.tree.exits import NEVER, Exit, read_exit
 from kernel.slices.tree.slots import Slot
 from kernel.slices.turns import Call, Turn
@@ -112,6 +114,7 @@ def test_the_comparison_sees_a_difference() -> None:
 
 # -- any order of records --------------------------------------------------------------------------------------------
 
+LITTLE = Budget(tool_calls=2, messages=1, tokens=9, time_ms=1)
 TURN_ENDS = ["ok", "ok", "error", "cancelled", "diverged", "poison"]
 
 
@@ -125,28 +128,38 @@ def records_of(choices: list[tuple[int, int, int, int]]) -> list[Step]:
         call = {"turn": turn, "ordinal": ordinal, "tool": "x"}
         kinds: dict[str, dict[str, Any]] = {
             "process.spawned": {"address": who, "parent": "/a" if who == "/b" else "/",
-                                "spec": ProcessSpec(who[1:], tools=("x",)).to_json(),
+                                "spec": ProcessSpec(who[1:], tools=("x",), budget=(None, LITTLE)[c % 2]).to_json(),
                                 "made_by": ("operator", "agent", "peer:o")[b % 3]},
             "process.started": {"address": who, "pid": 4096 + seq},
             "process.exited": {"address": who, "pid": 1, "reason": ("crash", "normal")[c % 2], "detail": "d"},
             "process.slot": {"address": who, "why": "w", "state": ("removed", "stopped", "parked")[c % 3]},
-            "message.accepted": message(seq, who, reply_to=f"{turn}:{ordinal}", rights=["y", "x"]),
+            "message.accepted": message(seq, who, reply_to=f"{turn}:{ordinal}", rights=["y", "x"],
+                                        topic=("", "telemetry.t")[c % 2]),
             "message.sent": sent(seq, who + "@o", wants_reply=bool(c % 2),
                                     reply_to=("", f"t{seq}:0.0")[c % 2], answer_by_us=5),
+            "message.keyed": {"id": f"m{old}", "to": who, "key": "kj"[c % 2], "request": "r"},
             "message.acknowledged": {"id": f"m{old}"},
             "message.replied": {"id": f"m{old}"},
-            "message.dead": {"id": f"m{old}", "why": "w"},
-            "message.replayed": {"id": f"m{old}"},
-            "message.dropped": {"id": f"m{old}"},
+            "message.dead": {"id": f"m{old}", "why": "w", "reason": ("", "down")[c % 2]},
+            "message.replayed": {"id": f"m{old}", "as": f"m{seq}"},
+            "message.dropped": {"id": f"m{old}", "by": ("bound", "policy")[c % 2]},
+            "topic.subscribed": {"address": who, "pattern": ("a.b", "a.*", "*")[b % 3], "overflow": "dead_letter"},
+            "topic.unsubscribed": {"address": who, "pattern": ("a.b", "a.*", "*")[b % 3]},
             "turn.started": {"turn": turn, "message": f"m{old}", "address": who, "attempt": 2},
             "turn.ended": {"turn": turn, "status": TURN_ENDS[c % 6]},
             "turn.diverged": {"turn": turn, "ordinal": ordinal, "recorded": "{}", "asked": '{"op":"now"}'},
             "turn.decided": {"turn": turn, "ordinal": ordinal, "decision": ("again", "accept")[b % 2]},
             "model.asked": {**call, "call_hash": "h"},
             "model.answered": {**call, "status": "ok", "answer": "{}", "input_tokens": 1, "output_tokens": 2},
+            "budget.reserved": {"turn": turn, "ordinal": ordinal, "accounts": [who], "tokens": 5 + c, "input": 3,
+                                "last": bool(b % 2)},
+            "budget.granted": {"address": who, "resource": "tokens", "amount": c},
+            "budget.warned": {"address": who, "resource": "tokens", "percent": 80},
+            "tool.verdict": {**call, "decision": ("allow", "deny")[a % 2]},
             "sys.value": {**call, "call_hash": "h", "op": "now", "value": (0.5, 7)[c % 2]},
             "monitor.set": {**call, "call_hash": "h", "ref": f"r{b % 6}", "target": "x", "address": "/a", "pid": c % 2,
-                            "peer": "", "rights": ["x"], "why": ""},
+                            "peer": "", "rights": ["x"], "why": "", "link": bool(b % 2), "watcher_pid": c % 3},
+            "monitor.traps": {**call, "call_hash": "h", "on": bool(b % 3), "before": False, "rights": ["x"]},
             "monitor.removed": {**call, "call_hash": "h", "ref": f"r{b % 6}", "found": True},
             "monitor.down": {"ref": f"r{b % 6}"},
             "tool.proposed": {**call, "call_hash": "h", "arguments": "{}"},
@@ -309,25 +322,29 @@ def test_the_formats_are_these() -> None:
     """Whoever changes what a slice keeps gives that slice another format, and a migration from the one before."""
     kept = {
         kind.__name__: " ".join(field.name for field in fields(kind))
-        for kind in (Slot, Exit, Mail, Turn, Call, DeadLetter, Fact, Monitor)
+        for kind in (Slot, Exit, Mail, Turn, Call, DeadLetter, Fact, Monitor, Trap)
     }
     assert kept == {
-        "Slot": "address parent spec spawned_seq state why pid restarts last_exit made_by",
+        "Slot": "address parent spec spawned_seq state why pid restarts last_exit made_by changed_seq "
+        "suspended suspended_us felled isolated",
         "Exit": "pid reason detail time_us",
         "Mail": "id seq sender to text session reply_to wants_reply deadline_us trace rights time_us peer answers "
-        "status answer_by_us waiting kind",
+        "status answer_by_us waiting kind topic",
         "Turn": "id mail address started_seq attempt crashes calls last_answer_seq config result_bytes diverged "
         "losses ends",
         "Call": "ordinal call_hash op seq name arguments state intent_seq attempt outcome unsettled replaces effects "
         "pid on_doubt outcome_seq effect_id probe probed",
-        "DeadLetter": "mail why seq time_us",
+        "DeadLetter": "mail why seq time_us reason replays replayed_as",
         "Fact": "id owner scope bytes seq text_hash shown_hash pid",
-        "Monitor": "ref seq watcher target address pid peer turn sender session trace rights reason",
+        "Monitor": "ref seq watcher target address pid peer turn sender session trace rights reason link watcher_pid "
+        "turned",
+        "Trap": "address seq turn sender session trace rights",
     }
     assert FORMAT == 4
     assert {name: one.FORMAT for name, one in example().slices.items()} == {
-        "boots": 1, "pids": 1, "slots": 6, "traces": 1, "documents": 4, "mail": 2, "turns": 5, "calls": 7,
-        "monitors": 1, "crossings": 3, "dead": 2, "tally": 1, "sessions": 1,
+        "boots": 1, "pids": 1, "slots": 10, "traces": 1, "documents": 4, "mail": 3, "keyed": 1, "turns": 5,
+        "subscriptions": 1, "calls": 7,
+        "monitors": 2, "traps": 1, "accounts": 1, "crossings": 4, "dead": 4, "tally": 2, "sessions": 1,
     }  # fmt: skip
 
 
@@ -388,8 +405,8 @@ def test_a_snapshot_of_before_the_numbers_of_messages_is_read_and_one_of_now_kee
     rows = parts["slices"]["crossings"][1]
     assert rows[3:] == [[["m50", 120]], [["o", 70]]]
     outbox, questions, inbox = rows[:3]
-    asked = [[ident, None if mail is None else mail[:-1]] for ident, mail in questions]
-    former_rows = [[mail[:-1] for mail in outbox], asked, inbox]
+    asked = [[ident, None if mail is None else mail[:-2]] for ident, mail in questions]
+    former_rows = [[mail[:-2] for mail in outbox], asked, inbox]
     restore_state(old, msgpack.packb({**parts, "slices": {**parts["slices"], "crossings": [1, former_rows]}}))
     assert view(old)["in_transit"] == {**view(now)["in_transit"], "_numbers": {}, "offset": {}}
     rows[3][0][0] = "m51"
@@ -440,7 +457,7 @@ def test_a_later_format_is_refused() -> None:
 
 def test_a_later_format_of_a_slice_is_refused_and_so_is_a_slice_that_nobody_knows() -> None:
     parts = msgpack.unpackb(encode_state(example()))
-    for name, pair, said in (("slots", [7, []], "'slots'.* has format 7"), ("moods", [1, []], "'moods'")):
+    for name, pair, said in (("slots", [11, []], "'slots'.* has format 11"), ("moods", [1, []], "'moods'")):
         slices = {**parts["slices"], name: pair}
         with pytest.raises(ForeignDataError, match=said):
             restore_state(State(*LIMITS), msgpack.packb({**parts, "slices": slices}))
@@ -458,6 +475,23 @@ def test_slots_of_older_formats_lack_fields_and_are_read_with_what_was_true_befo
     specs = [slot.spec for slot in old.slots.values()]
     assert {(spec.auto_shutdown, spec.shutdown_s, spec.template) for spec in specs} == {("never", None, None)}
     assert [slot.spec.strategy for slot in old.slots.values()] == ["one_for_one"] * len(rows)
+
+
+def test_the_spec_of_a_slot_of_an_earlier_format_is_that_which_it_was_made_with() -> None:
+    parts = msgpack.unpackb(encode_state(example()))
+    rows = [each[:10] for each in parts["slices"]["slots"][1]]
+    old = State(*LIMITS)
+    restore_state(old, msgpack.packb({**parts, "slices": {**parts["slices"], "slots": [7, rows]}}))
+    assert [slot.changed_seq for slot in old.slots.values()] == [-1] * len(rows)
+    assert view(old) == view(example())
+
+
+def test_a_slot_of_an_earlier_format_has_taken_no_cell_down() -> None:
+    parts = msgpack.unpackb(encode_state(example()))
+    rows = [each[:13] for each in parts["slices"]["slots"][1]]
+    old = State(*LIMITS)
+    restore_state(old, msgpack.packb({**parts, "slices": {**parts["slices"], "slots": [9, rows]}}))
+    assert {(slot.felled, slot.isolated) for slot in old.slots.values()} == {(0, False)}
 
 
 def test_an_end_of_an_earlier_format_is_read_out_of_its_words() -> None:
@@ -543,7 +577,10 @@ def test_rows_that_are_something_else_are_refused(name: str, value: Any) -> None
     format_, _ = parts["slices"][name]
     for pair in ([format_, value], [0, None], [True, []], [-1, []], [format_], value):
         wrong = {**parts, "slices": {**parts["slices"], name: pair}}
-        if name in ("traces", "monitors") and pair == [0, None]:  # that is what an earlier version had of it
+        if name in ("traces", "monitors", "traps", "keyed", "subscriptions", "accounts") and pair == [
+            0,
+            None,
+        ]:  # that is what an earlier version had of it
             continue
         with pytest.raises(DamageError, match="cannot be read"):
             restore_state(State(*LIMITS), msgpack.packb(wrong))

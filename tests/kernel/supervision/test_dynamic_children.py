@@ -134,6 +134,7 @@ def test_20_26_all_are_told_to_stop_at_once_and_have_their_time_together() -> No
     shell.manual = True
     shell.do(Stop("b"))
     assert shell.do(Shutdown()) == [StopChild(id, "shutdown", 3.0) for id in "acd"]
+    assert {child.phase for child in shell.sup.children} == {Phase.STOPPING}
     assert shell.exit("d", "shutdown") == []
     assert shell.do(Shutdown()) == []
     for id in "ac":

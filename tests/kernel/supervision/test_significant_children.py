@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kernel.errors import SupervisionError
@@ -14,6 +16,7 @@ from kernel.supervision.reducer import (
     RestartDue,
     Shutdown,
     SlotState,
+    Started,
     Stop,
     StopChild,
     begin,
@@ -52,6 +55,19 @@ def test_64_a_transient_child_that_fails_is_restarted_instead(mode: str, reason:
         shell.exit(id, reason)
         assert shell[id].pid != before
     assert shell.sup.closing is None
+
+
+def test_64_all_significant_waits_for_the_last_of_those_that_were_brought_back() -> None:
+    spec = ChildSpec("a", "transient", significant=True)
+    shell = Shell()
+    shell.sup, _ = begin(
+        Flags(auto_shutdown="all_significant"),
+        [(spec, SlotState.RUNNING), (replace(spec, id="b"), SlotState.RUNNING)],
+    )
+    for pid, id in enumerate("ab", 900):
+        shell.do(Started(id, pid))
+    assert GiveUp("shutdown") not in shell.exit("a", "normal")
+    assert shell.exit("b", "normal")[-1] == GiveUp("shutdown")
 
 
 @pytest.mark.parametrize("restart", ["temporary", "transient"])

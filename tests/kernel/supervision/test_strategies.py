@@ -145,9 +145,37 @@ def test_47_temporary_bystander_is_stopped_and_dropped_and_its_id_is_free(strate
     shell.effects.clear()
     effects = shell.exit("a")
     assert moves(effects) == ["-c", "-t", "+a", "+c"]
-    assert Dropped("t", "shutdown") in effects
+    assert [effect for effect in effects if not isinstance(effect, StartChild | StopChild | SlotChanged)] == [
+        Dropped("t", "shutdown")
+    ]
+    assert "t" not in [effect.id for effect in effects if isinstance(effect, SlotChanged)]
     assert [child.spec.id for child in shell.sup.children] == ["a", "c"]
     assert shell.do(Add(ChildSpec("t", restart="temporary")))[0] == StartChild("t")
+
+
+@TOGETHER
+def test_who_was_told_to_stop_and_has_not_ended_stays_stopped(strategy: str) -> None:
+    shell = family(strategy, "abc")
+    shell.stubborn.add("b")
+    shell.do(Stop("b"))
+    effects = shell.exit("a")
+    assert "b" not in [effect.id for effect in effects if isinstance(effect, SlotChanged)]
+    assert moves(shell.exit("b", "shutdown")) == ["+a", "+c"]
+    assert shell["b"].slot is SlotState.STOPPED and shell["b"].phase is Phase.NONE
+
+
+@TOGETHER
+def test_who_comes_up_while_the_others_stop_and_ends_then_is_restarting_by_its_slot(strategy: str) -> None:
+    shell = family(strategy, "a")
+    shell.manual = True
+    shell.do(Add(ChildSpec("b")))
+    shell.do(Add(ChildSpec("c")))
+    shell.do(Started("c", 901))
+    assert moves(shell.exit("a")) == ["-c"]
+    shell.do(Started("b", 902))
+    assert shell["b"].slot is SlotState.RUNNING
+    said = SlotChanged("b", SlotState.RESTARTING, f"{strategy}: a failed (crash)")
+    assert shell.exit("b", "timeout") == [said]
 
 
 # 51 to 54, 57: intensity
@@ -488,6 +516,20 @@ def test_a_failure_among_thousands_takes_a_few_steps_for_each(strategy: str) -> 
     assert [effect.id for effect in effects if isinstance(effect, SlotChanged)] == ids
     assert moves([*effects]) == ["-a1999"]
     assert after.counts() == {"specs": 2000, "active": 1999, "supervisors": 0, "workers": 2000}
+
+
+@TOGETHER
+def test_the_last_of_many_is_started_as_fast_as_the_last_of_few(strategy: str) -> None:
+    def last(count: int) -> int:
+        ids = [f"a{number}" for number in range(count)]
+        sup, _ = begin(Flags(strategy=strategy), [(ChildSpec(id), SlotState.RUNNING) for id in ids])
+        for pid, id in enumerate(ids[:-2]):
+            sup, _ = step(sup, Started(id, pid), 0.0, 0.0)
+        calls, (_, effects) = counted(lambda: step(sup, Started(ids[-2], count), 0.0, 0.0))
+        assert effects == (StartChild(ids[-1]),)
+        return calls
+
+    assert last(300) < 2 * last(3)
 
 
 @TOGETHER

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -21,6 +22,7 @@ from kernel.supervision.reducer import (
     GiveUp,
     Phase,
     Remove,
+    Restart,
     RestartDue,
     Shutdown,
     SlotChanged,
@@ -232,7 +234,7 @@ def test_sup_flags_default_is_five_in_a_minute_and_zero_intensity_is_allowed() -
 def test_sup_flags_name_a_strategy_that_there_is() -> None:
     for strategy in STRATEGIES:
         assert begin(flags_of(strategy))[1] == ()
-    words = "strategy is 'one_for_none', must be one of one_for_one"
+    words = "strategy is 'one_for_none', must be one of one_for_one, one_for_all, rest_for_one, simple_one_for_one"
     with pytest.raises(SupervisionError, match=words) as caught:
         begin(Flags(strategy="one_for_none"))
     assert (caught.value.word, caught.value.code) == ("bad_flags", "invalid")
@@ -293,6 +295,23 @@ def test_thousands_of_children_begin_with_a_few_steps_each() -> None:
     assert [child.spec for child in sup.children] == [spec for spec, _ in children]
     assert effects == tuple(StartChild(spec.id) for spec, slot in children if slot is SlotState.RUNNING)
     assert step(sup, Add(ChildSpec("late")), 0.0, 0.0)[0].child("late").order == 2000
+
+
+def test_the_end_of_the_last_of_many_is_seen_as_fast_as_that_of_the_last_of_few() -> None:
+    def last(count: int) -> int:
+        ids = [f"a{number}" for number in range(count)]
+        shell = Shell(manual=True)
+        shell.sup, _ = begin(OTP, [(ChildSpec(id), SlotState.RUNNING) for id in ids])
+        for pid, id in enumerate(ids):
+            shell.do(Started(id, pid))
+        shell.do(Shutdown())
+        for id in reversed(ids[1:]):
+            shell.exit(id, "shutdown")
+        calls, effects = counted(lambda: shell.exit(ids[0], "shutdown"))
+        assert effects == [GiveUp("shutdown")]
+        return calls
+
+    assert last(300) < 2 * last(3)
 
 
 def test_order_of_children_start_is_in_order_and_shutdown_in_strict_reverse() -> None:
@@ -600,6 +619,19 @@ def test_tree_after_its_own_restart_a_supervisor_brings_back_what_ran() -> None:
     ]
 
 
+def test_tree_what_is_brought_back_is_counted_and_who_is_added_then_comes_behind() -> None:
+    slots = [
+        (ChildSpec("a"), SlotState.RUNNING),
+        (ChildSpec("s", type="supervisor"), SlotState.RUNNING),
+        (ChildSpec("c"), SlotState.STOPPED),
+    ]
+    shell = Shell()
+    shell.sup, _ = begin(OTP, slots)
+    assert shell.sup.counts() == {"specs": 3, "active": 2, "supervisors": 1, "workers": 2}
+    shell.add("b")
+    assert [child.spec.id for child in shell.sup.children] == ["a", "s", "c", "b"]
+
+
 def test_tree_a_child_that_does_not_come_back_is_tried_again_and_the_others_stay() -> None:
     shell = Shell()
     shell.sup, _ = begin(Flags(), [(ChildSpec(id), SlotState.RUNNING) for id in "ab"])
@@ -888,3 +920,54 @@ def test_a_step_leaves_the_state_it_was_given() -> None:
     first = step(before, Exited("a", pid, "crash"), 1.0, 0.0)
     assert before.children == children
     assert step(before, Exited("a", pid, "crash"), 1.0, 0.0) == first
+
+
+def test_a_child_that_was_told_to_stop_at_the_end_of_the_whole_is_not_told_again() -> None:
+    shell = Shell()
+    shell.add("a", "b")
+    shell.manual = True
+    assert shell.do(Shutdown()) == [StopChild("b", "shutdown", 5.0)]
+    assert shell.exit("a", "crash") == []
+    assert shell.exit("b", "shutdown") == [GiveUp("shutdown")]
+
+
+@pytest.mark.parametrize(("event", "slot"), [(Stop, SlotState.STOPPED), (Restart, SlotState.RESTARTING)])
+def test_who_asked_for_an_end_goes_along_with_all_that_follows_at_once(
+    event: Callable[[str, str, int], Event], slot: SlotState
+) -> None:
+    shell = Shell(manual=True)
+    shell.do(Add(ChildSpec("a", shutdown_s=3.0)))
+    shell.do(Started("a", 1))
+    word = "stop" if event is Stop else "restart"
+    assert shell.do(event("a", "by a person", 7)) == [
+        SlotChanged("a", slot, word, 7),
+        StopChild("a", "shutdown", 3.0, "by a person", 7),
+    ]
+    ended = shell.do(Exited("a", 1, "shutdown"))  # what follows later is nobody's order
+    assert ended == ([] if event is Stop else [StartChild("a")])
+
+
+def test_what_changes_a_slot_by_itself_was_asked_for_by_nobody() -> None:
+    shell = Shell(PARK, manual=True)
+    shell.do(Add(ChildSpec("a")))
+    shell.do(Started("a", 1))
+    assert shell.do(Exited("a", 1, "crash"))[0] == SlotChanged("a", SlotState.RESTARTING, "crash", -1)
+
+
+def test_children_are_numbered_as_they_are_added_and_no_number_comes_again() -> None:
+    sup, _ = begin(OTP, [(ChildSpec("first"), SlotState.RUNNING)])
+    for id in ("a", "b"):
+        sup, _ = step(sup, Add(ChildSpec(id)), 0.0, 0.0)
+    assert [(child.spec.id, child.order) for child in sup.children] == [("first", 0), ("a", 1), ("b", 2)]
+    sup, _ = step(sup, Started("a", 7), 0.0, 0.0)
+    sup, _ = step(sup, StartFailed("b", "crash"), 0.0, 0.0)
+    assert sup.added == 3 and "b" not in sup.table
+    sup, _ = step(sup, Add(ChildSpec("c")), 0.0, 0.0)
+    assert sup.child("c").order == 3 and sup.added == 4
+
+
+def test_one_that_has_ended_stays_so_whatever_is_put_into_it() -> None:
+    sup, _ = begin(OTP, [(ChildSpec("a"), SlotState.RUNNING)])
+    ended = replace(sup, ended=True, closing="shutdown")
+    after = ended.put(replace(ended.child("a"), phase=Phase.NONE))
+    assert after.ended is True and after.closing == "shutdown" and after.active == 0

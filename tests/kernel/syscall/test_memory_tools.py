@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-import kernel.process.slot_writer
+import kernel.process.slots.slot_writer
 from chain.disk import Disk
 from chain.entry.reader import StateRecord, read_records
 from kernel.bounds import Bounds
@@ -424,7 +424,7 @@ def test_every_agent_is_told_what_it_may_recall_unless_its_spawn_says_otherwise(
 def test_what_a_process_wrote_for_itself_goes_with_it_and_no_other_of_its_name_has_it(
     tmp_path: Path, count: int, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernel.process.slot_writer, "FORGOTTEN_AT_ONCE", at_once)
+    monkeypatch.setattr(kernel.process.slots.slot_writer, "FORGOTTEN_AT_ONCE", at_once)
 
     async def body(twin: Twin) -> None:
         control, documents = control_of(twin), twin.kernel.state.documents

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from kernel.errors import NotFound
 from kernel.toolbox.arguments import canonical_json, hash_text
 from kernel.worker.workers import WorkerCall, WorkerLost, WorkerResult, WorkerUnavailable
 from tests.kernel.turn.test_turns import on_twin
+from tests.kernel.twins import kernel_twin
 from tests.kernel.twins.disks import FullDisk, SlowDisk
 from tests.kernel.twins.kernel_twin import LIMIT_S, Delivery, Twin
 from tests.patience import HANG_S
@@ -286,6 +288,42 @@ def test_policies_on_doubt_after_a_reboot(tmp_path: Path) -> None:
 
     on_twin(tmp_path, before)
     on_twin(tmp_path, after)
+
+
+def test_a_call_that_is_idempotent_is_made_again_and_put_before_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def before(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.workers.hold.clear()
+        twin.ask_tool(at, "pay", {"amount": 5})
+        async with asyncio.timeout(HANG_S):
+            while not twin.workers.calls:
+                await asyncio.sleep(0)
+
+    async def after(twin: Twin) -> None:
+        assert not twin.kernel.state.doubts()
+        at = await twin.delivery()
+        twin.ask_tool(at, "pay", {"amount": 5})
+        assert (await twin.result())["status"] == "ok"
+        assert [each.body["attempt"] for each in await twin.entries("tool.intent")] == [1, 2]
+
+    monkeypatch.setattr(kernel_twin, "EXTERNAL", replace(kernel_twin.EXTERNAL, idempotent=True))
+    on_twin(tmp_path, before)
+    on_twin(tmp_path, after)
+
+
+def test_a_tool_is_refused_to_who_has_none_of_its_roles_and_the_model_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(twin: Twin) -> None:
+        outcome = await twin.call_tool(await turn_of_ada(twin), "pay", {"amount": 5})
+        assert outcome["status"] == "denied"
+        assert "roles: pay is called for peer, and this is for operator" in outcome["text"]
+        assert not twin.workers.calls
+
+    monkeypatch.setattr(kernel_twin, "EXTERNAL", replace(kernel_twin.EXTERNAL, roles=("peer",)))
+    on_twin(tmp_path, body)
 
 
 def test_a_call_that_the_worker_runs_when_the_cell_dies_is_not_run_twice(tmp_path: Path) -> None:

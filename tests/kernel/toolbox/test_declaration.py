@@ -43,7 +43,7 @@ def test_a_good_declaration_travels_unchanged(declaration: ToolDeclaration) -> N
         ({"timeout_s": 0.0}, "timeout_s is 0.0"),
         ({"timeout_s": float("nan")}, "timeout_s is nan"),
         ({"timeout_s": 1e9}, "at most 3600"),
-        ({"roles": ("clerk",)}, "roles is set, but decides nothing yet: leave it out"),
+        ({"roles": ("operator", "clerk")}, "roles has 'clerk', must be of operator, agent, peer"),
         ({"effect_parameter": "two words"}, "'two words' is no name of a parameter"),
         ({"effect_parameter": "x" * 65}, "is no name of a parameter"),
         (
@@ -55,7 +55,6 @@ def test_a_good_declaration_travels_unchanged(declaration: ToolDeclaration) -> N
             {"probe": True, "effect_parameter": "key", "effects": "none"},
             "a tool without effects has nothing that could have landed",
         ),
-        ({"idempotent": True}, "idempotent is set, but decides nothing yet: leave it out"),
         ({"parameters": {}}, 'with "type": "object"'),
         ({"parameters": {"type": "object", "properties": {"a": {"type": "b"}}}}, "not a usable JSON Schema"),
         ({"parameters": {"type": "object", "$ref": "http://127.0.0.1:9/"}}, "none is fetched"),
@@ -98,3 +97,19 @@ def test_all_faults_are_named_at_once() -> None:
 def test_what_is_no_declaration_is_refused(data: Any) -> None:
     with pytest.raises(DeclarationError):
         declaration_from_data(data)
+
+
+@pytest.mark.parametrize(
+    ("said", "then"),
+    [
+        ({}, "ask"),
+        ({"idempotent": True}, "retry"),
+        ({"idempotent": True, "on_doubt": "lost"}, "lost"),
+        ({"on_doubt": "retry"}, "retry"),
+        ({"effects": "none", "on_doubt": "lost"}, "retry"),
+    ],
+)
+def test_what_becomes_of_a_call_in_doubt_follows_from_all_that_its_tool_says(
+    said: dict[str, Any], then: str
+) -> None:
+    assert replace(GOOD, **said).then == then

@@ -19,6 +19,7 @@ def test_the_built_in_tools_and_where_they_run() -> None:
     registry = Registry(builtin_declarations())
     assert {name: (entry.package, entry.declaration.effects) for name, entry in registry.items()} == {
         "ask": (None, "local"),
+        "broadcast": (None, "local"),
         "calculator": (None, "none"),
         "file_list": ("builtin", "none"),
         "file_read": ("builtin", "none"),
@@ -27,8 +28,12 @@ def test_the_built_in_tools_and_where_they_run() -> None:
         "memory_read": (None, "none"),
         "memory_search": (None, "none"),
         "memory_write": (None, "local"),
+        "publish": (None, "local"),
         "send_message": (None, "local"),
         "spawn_agent": (None, "local"),
+        "subscribe": (None, "local"),
+        "unsubscribe": (None, "local"),
+        "cancel_turn": (None, "local"),
     }
     assert list(registry) == sorted(registry)
 
@@ -44,8 +49,13 @@ def test_the_built_in_tools_and_where_they_run() -> None:
         ("file_write", {"path": "a", "content": ""}, {"path": "a"}),
         ("send_message", {"to": "42", "text": "hi"}, {"to": 42, "text": "hi"}),
         ("ask", {"to": "a", "text": "b", "timeout_s": 2.5}, {"to": "a", "text": "b", "timeout_s": 0}),
+        ("cancel_turn", {"process": "ada", "why": "late"}, {"message": "m1"}),
         ("spawn_agent", {"name": "a.b-c_1", "tools": ["calculator"]}, {"name": "a/b"}),
         ("spawn_agent", {"name": "x", "restart": "temporary"}, {"name": "x", "restart": "always"}),
+        ("publish", {"topic": "a.b", "text": "x"}, {"topic": "", "text": "x"}),
+        ("broadcast", {"text": "x"}, {"text": "x", "below": "/user"}),
+        ("subscribe", {"pattern": "a.*", "overflow": "dead_letter"}, {"pattern": "a", "overflow": "lose"}),
+        ("unsubscribe", {"pattern": "*"}, {}),
         ("memory_write", {"text": "a", "title": "b", "shared": True}, {"text": "a", "shared": "yes"}),
         ("memory_search", {"query": "a", "k": 50}, {"query": "a", "k": 51}),
         ("knowledge_base", {"query": "a"}, {"question": "a"}),

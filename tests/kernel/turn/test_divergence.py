@@ -13,7 +13,7 @@ import pytest
 from chain.errors import LedgerUnavailable
 from kernel.bounds import Bounds
 from kernel.cell.protocol import Nothing
-from kernel.cells.cell_events import CellAsked, CellCall
+from kernel.cells.cell_events import CellAsked, CellCall, TurnDiffers
 from kernel.errors import NotFound, Refused
 from kernel.model.states import ProcessState
 from kernel.worker.workers import WorkerCall, WorkerResult
@@ -30,6 +30,28 @@ def state_of(twin: Twin, address: str) -> ProcessState:
     process = twin.kernel.live.at(address)
     assert process is not None
     return process.state
+
+
+# -- what a check finds before any crash ------------------------------------------------------------------------------
+
+
+def test_a_replay_that_differed_is_on_record_with_its_turn_and_the_turn_ends_as_it_would_have(
+    tmp_path: Path,
+) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        await twin.send("ada")
+        at = await twin.delivery()
+        twin.say(TurnDiffers(at.pid, at.turn, "1.0", "now {}", "nothing"))
+        twin.say(TurnDiffers(at.pid, "t999", "1.0", "now {}", "nothing"))  # over since
+        twin.finish(at)
+        [differed] = await twin.entries("turn.differed")
+        [started] = await twin.entries("turn.started")
+        assert differed.body == {"turn": at.turn, "ordinal": "1.0", "first": "now {}", "then": "nothing"}
+        assert differed.entry.cause == started.entry.seq
+        assert [ended.body["status"] for ended in await twin.entries("turn.ended")] == ["ok"]
+
+    on_twin(tmp_path, body)
 
 
 # -- what the configuration may change -------------------------------------------------------------------------------

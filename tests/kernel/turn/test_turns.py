@@ -290,7 +290,9 @@ def test_a_message_is_dead_once_its_slot_is_stopped_and_lives_again_when_replaye
         replayed = await twin.kernel.router.replay(waiting.id, -1)
         at = await twin.delivery()
         assert (at.message.id, at.message.text) == (replayed.id, "two")
-        with pytest.raises(NotFound):
+        with pytest.raises(
+            Refused, match=f"was replayed as {replayed.id} already; --again sends it once more"
+        ):
             await twin.kernel.router.replay(waiting.id, -1)
         twin.finish(at)
         tally = twin.kernel.state.tally

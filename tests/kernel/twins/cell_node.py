@@ -27,6 +27,7 @@ from kernel.cells.cell_events import (
     CellStartFailed,
     EngineLost,
     Placement,
+    TurnDiffers,
     TurnDone,
 )
 from kernel.cells.cell_table import CellLimits
@@ -54,6 +55,7 @@ NAMES: dict[type[Signal], str] = {
     CellRefused: "refused",
     CellAsked: "syscall",
     TurnDone: "turn_done",
+    TurnDiffers: "differs",
     CellCrashed: "crashed",
     CellLeft: "exited",
     CellLogged: "log",
@@ -64,14 +66,16 @@ NAMES: dict[type[Signal], str] = {
 
 class Notes:
     """Every event in order, as (name, *arguments); answers each syscall unless its tool is ``slow``. What came of a
-    turn is told as the map that crossed the link, and that an end was beside the open turn only where it was. ``lost``
-    is done while the loss of a cell is heard.
+    turn is told as the map that crossed the link, and that an end was beside the open turn only where it was. ``ends``:
+    for what reason whoever ran in each lost cell exits, and who has taken it down; ``lost`` is done while that is
+    heard.
     """
 
     def __init__(self) -> None:
         self.all: list[tuple[Any, ...]] = []
         self.cells: Cells | None = None
         self.answers: Callable[[int, CellCall], CallOutcome | None] = default_answer
+        self.ends: list[tuple[str, tuple[str, int] | None]] = []
         self.lost: Callable[[], None] = lambda: None
         self._new = asyncio.Event()
 
@@ -106,7 +110,13 @@ class Notes:
             values[-1] = told(said.result)
         if isinstance(said, CellCrashed | CellLeft) and not said.beside:
             values.pop()
-        self._note(NAMES[type(said)], *(values[:1] if isinstance(said, CellStarted) else values))
+        if isinstance(said, CellStarted):
+            for pid in said.pids:
+                self._note(NAMES[CellStarted], pid)
+            return
+        if isinstance(said, CellLost):
+            values, self.ends = values[:-2], [*self.ends, (said.reason, said.felled_by)]
+        self._note(NAMES[type(said)], *values)
         if isinstance(said, CellLost):
             self.lost()
         if isinstance(said, CellAsked):
@@ -173,7 +183,7 @@ class Node:
                 await asyncio.sleep(0.001)
 
     def _in_slots(self) -> set[int]:
-        slots = self.cells.slots_dir.iterdir()
+        slots = (path for path in self.cells.slots_dir.iterdir() if not path.suffix)
         return {int.from_bytes(slot.read_bytes(), sys.byteorder) for slot in slots}
 
     async def start(self, pid: int, behaviour: str, **changes: Any) -> None:
@@ -199,7 +209,7 @@ async def local_node(waiting: Sequence[Placement] = (), **limits: Any) -> AsyncI
         notes = Notes()
         entrance = UnixEntrance(base / "cells.sock")
         engine = LocalEngine(BOOT, entrance.dial, ENV, base, base / "cells.log")
-        bounds = CellLimits(**limits)
+        bounds = CellLimits(**({"hang_s": HANG_S} | limits))
         cells = Cells(engine, BOOT, entrance, base / "slots", notes.signals(), bounds)
         notes.cells = cells
         try:

@@ -23,7 +23,7 @@ from chain.vectors.document import may_read
 from kernel.abi import Message, ToolCall, ToolDeclaration, TurnResult
 from kernel.bounds import STATE_LIMITS, Bounds
 from kernel.cell.conversation import Conversation
-from kernel.cell.protocol import CallOutcome, ModelQuestion
+from kernel.cell.protocol import CallOutcome, CodeLine, ModelQuestion, Stack
 from kernel.cells.cell_events import (
     CellAsked,
     CellCall,
@@ -35,9 +35,11 @@ from kernel.cells.cell_events import (
     Placement,
     TurnDone,
 )
+from kernel.cells.health.stacks import CellStacks
 from kernel.cells.launcher import BehaviourEntry
 from kernel.errors import KernelError
 from kernel.helper.helper import Answered, HelperLost, HelperRefused
+from kernel.helper.os_processes import Mark
 from kernel.kernel import Environment, Kernel
 from kernel.memory.requests import IndexStats, ToIndex
 from kernel.message.messaging import OPERATOR, Outgoing
@@ -53,7 +55,9 @@ from kernel.state.recorder import Recorder, replay_into
 from kernel.state.state import State
 from kernel.state.state_snapshot import restore_state
 from kernel.toolbox.registry import Registry, ToolSource, builtin_declarations
+from kernel.turn.turn_signals import SessionRead
 from kernel.values import canonical
+from kernel.worker.pool import Placed
 from kernel.worker.workers import Came, WorkerCall, WorkerResult, WorkerWithdrawn
 from tests.kernel.twins.put_by import answer_by, put_by
 from tests.patience import HANG_S
@@ -78,7 +82,7 @@ class Delivery:
 
 
 class TwinCells:
-    """Starts every process at once, unless told otherwise, and keeps what it is handed."""
+    """Starts every process at once, unless told otherwise, or never while it is ``silent``; keeps what it is handed."""
 
     def __init__(self, signals: Signals) -> None:
         self._signals = signals
@@ -90,16 +94,19 @@ class TwinCells:
         self.stopped: list[tuple[int, str]] = []
         self.refuse: Callable[[Placement], str] = lambda placement: ""
         self.placements: asyncio.Queue[Placement] = asyncio.Queue()
+        self.silent = False
 
     def place(self, placement: Placement) -> None:
         self.placed.append(placement)
         self.placements.put_nowait(placement)
+        if self.silent:
+            return
         why = self.refuse(placement)
         loop = asyncio.get_running_loop()
         if why:
             loop.call_soon(self._signals.say, CellStartFailed(placement.pid, why))
         else:
-            loop.call_soon(self._signals.say, CellStarted(placement.pid, "c1"))
+            loop.call_soon(self._signals.say, CellStarted((placement.pid,), "c1"))
 
     def deliver(self, pid: int, turn: str, message: Message, history: list[Any], tools: list[str]) -> None:
         self.deliveries.put_nowait(Delivery(pid, turn, message, history, tools))
@@ -118,6 +125,9 @@ class TwinCells:
 
     def place_of(self, pid: int) -> Place:
         return Place("c1")
+
+    async def stacks(self, pid: int) -> CellStacks:
+        return CellStacks("c1", False, 0, (Stack("a task", (CodeLine("a.py", 7, "handle", "await it"),)),), 1)
 
     def list(self) -> list[CellView]:
         return []
@@ -138,6 +148,8 @@ class TwinWorkers:
             "ok", "done", False, "", 4
         )
         self.waiting: list[WorkerCall] = []
+        self.stopped: list[tuple[str, str]] = []
+        self.ended: list[tuple[str, bool, str]] = []
         self.version: str | Exception = "absent"
         self.free, self.hold, self.probing = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.free.set()
@@ -170,10 +182,17 @@ class TwinWorkers:
         await self.hold.wait()
         return self.answer(call)
 
-    def put(
-        self, call: WorkerCall, begin: Callable[[], bool], ended: Callable[[Came], None]
-    ) -> Callable[[], None]:
-        return put_by(lambda: self.run(call, begin), ended)
+    def put(self, call: WorkerCall, begin: Callable[[], bool], ended: Callable[[Came], None]) -> Placed:
+        def stop(why: str) -> None:
+            self.stopped.append((call.tool, why))
+
+        return put_by(lambda: self.run(call, begin), ended, stop)
+
+    def end(self, name: str, hard: bool, why: str) -> None:
+        self.ended.append((name, hard, why))
+
+    def marks(self) -> list[Mark]:
+        return []
 
     async def close(self) -> None: ...
 
@@ -301,6 +320,7 @@ class Twin:
     ends: dict[str, asyncio.Future[dict[str, Any]]] = field(default_factory=dict)
     peers_ask: Callable[[PeerAsked], None] = lambda asked: None
     slot_gone: Callable[[SlotGone], None] = lambda gone: None
+    session_read: Callable[[SessionRead], None] = lambda read: None
     """The newest control's, of those that a test has made."""
 
     def say(self, signal: Signal) -> None:
@@ -469,6 +489,7 @@ async def kernel_twin(
             {
                 PeerAsked: (lambda asked: twin.peers_ask(asked),),
                 SlotGone: (lambda gone: twin.slot_gone(gone),),
+                SessionRead: (lambda read: twin.session_read(read),),
             }
         )
         yield twin

@@ -8,14 +8,22 @@ from functools import partial
 from typing import Any
 
 from kernel.helper.helper import Answered
+from kernel.worker.pool import Placed
 from kernel.worker.workers import Came
 
 _KEPT: set[asyncio.Task[None]] = set()
 
 
-def put_by(run: Callable[[], Awaitable[Any]], ended: Callable[[Came], None]) -> Callable[[], None]:
-    """As :meth:`kernel.worker.workers.Workers.put`, by a task; what is taken back before its first step never runs."""
-    return answer_by(run, lambda value, error: ended(value if error is None else error))
+def put_by(
+    run: Callable[[], Awaitable[Any]],
+    ended: Callable[[Came], None],
+    stop: Callable[[str], None] = lambda why: None,
+) -> Placed:
+    """As :meth:`kernel.worker.workers.Workers.put`, by a task; what is taken back before its first step never runs, and
+    how to stop is for ``stop`` to say.
+    """
+    take_back = answer_by(run, lambda value, error: ended(value if error is None else error))
+    return Placed(take_back, stop)
 
 
 def answer_by(run: Callable[[], Awaitable[Any]], answered: Answered) -> Callable[[], None]:

@@ -43,6 +43,7 @@ class Written:
     seq: int
     time_us: int
     trace: bytes
+    pid: int
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class Journal:
         for record in records:
             if isinstance(record, Draft):
                 assert KINDS[record.kind].check(record.body) == [], record
-                rows.append(Row(Written(record.kind, len(self.drafts), 0, record.trace)))
+                rows.append(Row(Written(record.kind, len(self.drafts), 0, record.trace, record.pid)))
                 self.drafts.append(record)
         ticket = Ticket(tuple(rows), None if self.slow else self)
         if self.slow:

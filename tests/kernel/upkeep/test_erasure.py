@@ -23,7 +23,7 @@ from kernel.errors import Busy, Invalid, KernelError, NotFound, Refused, Unavail
 from kernel.message.messaging import Outgoing
 from kernel.operations.erasure import Erased, Erasure
 from kernel.operations.memory import Memory
-from kernel.operations.messages import Messages
+from kernel.operations.messages import Messages, Topics
 from kernel.operations.processes import Processes
 from kernel.operations.spawning import Spawning, SpawnRequest
 from kernel.state.documents import NewDocument, draft_document
@@ -858,6 +858,22 @@ def test_how_another_process_ended_is_not_forgotten(tmp_path: Path) -> None:
     on_control(tmp_path, body)
 
 
+@pytest.mark.parametrize("kind", ["operator.command", "process.exited"])
+def test_an_exit_and_the_command_that_ordered_it_say_why_and_each_is_listed_with_the_other(
+    tmp_path: Path, kind: str
+) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await twin.spawn("ada")
+        await control(Processes.kill, target="ada", signal="kill", why=SECRET)
+        await twin.ledger.barrier()
+        said = {found: seq for seq, found in saying(twin.directory, SECRET).items()}
+        erased = await control(Erasure.erase, "why", seqs=[said.pop(kind)])
+        [(other, seq)] = said.items()
+        assert erased["left"] == [[seq, other]]
+
+    on_control(tmp_path, body)
+
+
 def test_a_refusal_of_a_peers_message_goes_from_what_is_kept_for_it(tmp_path: Path) -> None:
     """The decision is kept until the peer has settled it, which may be never; the reason says what the peer wrote."""
 
@@ -917,3 +933,45 @@ def test_an_erasure_that_the_disk_refused_at_first_is_carried_out_when_it_takes_
         assert begun == [True]
 
     on_twin(tmp_path, body, disk=disk)
+
+
+@pytest.mark.parametrize("chosen", ["ada", "bob"])
+def test_what_was_published_is_of_the_turn_that_published_it_and_of_those_that_got_it(
+    tmp_path: Path, chosen: str
+) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        for name in ("ada", "bob", "eve"):
+            await twin.spawn(name, tools=(*TOOLS, "publish"))
+        for name in ("bob", "eve"):
+            await control(Topics.subscribe, name, "a")
+        await control(Messages.send, "ada", SECRET)
+        at = await twin.delivery()
+        await twin.call_tool(at, "publish", {"topic": "a", "text": f"told: {SECRET}"})
+        copies = [await twin.delivery() for _ in range(2)]
+        for each in (*copies, at):
+            await answer(twin, each, f"heard {SECRET}")
+        session = "main" if chosen == "ada" else of_agent(twin, "/user/ada")
+        erased = await control(Erasure.erase, "why", target=chosen, session=session)
+        rest = saying(twin.directory, SECRET, seqs_of(erased["ranges"]))
+        assert rest and set(rest) <= {seq for seq, _ in erased["left"]}
+        if chosen == "ada":  # the copies went with her turn
+            assert set(rest.values()) == {"turn.ended"}
+            assert SECRET.encode() not in encode_state(twin.kernel.state)
+
+    on_control(tmp_path, body)
+
+
+def test_the_other_copies_of_what_a_person_published_are_named_as_left(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        for name in ("bob", "eve"):
+            await twin.spawn(name, tools=TOOLS)
+            await control(Topics.subscribe, name, "a")
+        await control(Topics.publish, "a", SECRET)
+        for each in [await twin.delivery() for _ in range(2)]:
+            await answer(twin, each, f"heard {SECRET}")
+        erased = await control(Erasure.erase, "why", target="bob", session="main")
+        rest = saying(twin.directory, SECRET, seqs_of(erased["ranges"]))
+        assert set(rest.values()) == {"message.accepted", "turn.ended"}
+        assert set(rest) <= {seq for seq, _ in erased["left"]}
+
+    on_control(tmp_path, body)

@@ -15,7 +15,15 @@ from typing import Any
 
 import pytest
 
-from kernel.worker.pool import Came, WorkerCall, WorkerLimits, WorkerLost, WorkerPool, WorkerUnavailable
+from kernel.worker.pool import (
+    Came,
+    WorkerCall,
+    WorkerLimits,
+    WorkerLost,
+    WorkerPool,
+    WorkerResult,
+    WorkerUnavailable,
+)
 from kernel.worker.requests import Configure
 from kernel.worker.workers import worker_command
 from tests.kernel.worker.conftest import Mint
@@ -119,3 +127,41 @@ def test_whatever_a_start_fails_by_who_waits_is_told(tmp_path: Path) -> None:
             await pool.close()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("hard", [True, False])
+def test_a_worker_that_is_ended_makes_way_for_another_with_the_next_call(tmp_path: Path, hard: bool) -> None:
+    async def main() -> None:
+        processes: list[int | None] = []
+        pool = a_pool(tmp_path, processes.append)
+        try:
+            pool.end(hard, "nobody is there yet")
+            for _ in range(2):
+                result = await asyncio.wait_for(pool.run(a_call(tmp_path), lambda: True), HANG_S)
+                assert result.status == "refused"
+                pool.end(hard, "ended by a test")
+            first, gone, second, last = processes[:4]
+            assert (gone, last) == (None, None) and first != second
+        finally:
+            await pool.close()
+
+    asyncio.run(main())
+
+
+def test_a_call_under_way_is_lost_with_a_worker_that_is_killed_and_ends_with_one_that_is_not(
+    tmp_path: Path,
+) -> None:
+    async def main(hard: bool) -> Came:
+        pool, came = a_pool(tmp_path), asyncio.get_running_loop().create_future()
+        try:
+            await asyncio.wait_for(pool.run(a_call(tmp_path), lambda: True), HANG_S)
+            pool.put(a_call(tmp_path), lambda: True, came.set_result)
+            pool.end(hard, "ended by a test")  # it was handed over in that very moment
+            return await asyncio.wait_for(came, HANG_S)
+        finally:
+            await pool.close()
+
+    killed = asyncio.run(main(True))
+    assert isinstance(killed, WorkerLost) and "ended by a test" in str(killed)
+    kept = asyncio.run(main(False))
+    assert isinstance(kept, WorkerResult) and kept.status == "refused"

@@ -24,7 +24,7 @@ from kernel.toolbox.files import UNKNOWN
 from kernel.toolbox.protected import ProtectedPaths
 from kernel.toolbox.registry import Registry, RegistryError, ToolSource, builtin_declarations
 from kernel.worker import pool
-from kernel.worker.pool import WorkerPool
+from kernel.worker.pool import Came, WorkerPool, WorkerResult
 from kernel.worker.requests import Configure
 from kernel.worker.workers import (
     WorkerLimits,
@@ -195,6 +195,10 @@ async def until(condition: Callable[[], bool]) -> None:
     """Wait, within the test's time, until ``condition`` holds."""
     while not condition():
         await asyncio.sleep(0.005)
+
+
+def _has_text(path: Path) -> bool:
+    return path.exists() and path.read_text() != ""
 
 
 def gone(os_pid: int) -> bool:
@@ -601,6 +605,89 @@ def test_a_call_that_nobody_wants_any_more_is_not_handed_over(scene: Any, hostil
             await waiting
         assert (await workers.run(scene.mint.call("own_pid", {}))).status == "ok"
         assert (asked, effect.exists()) == ([True], False)
+
+    scene.run(play, hostile, WorkerLimits(calls_at_once=1))
+
+
+def test_a_call_that_is_stopped_is_lost_when_nothing_of_it_is_left(
+    scene: Any, hostile: list[ToolSource]
+) -> None:
+    async def play(workers: Workers) -> None:
+        first = await workers.run(scene.mint.call("own_pid", {}))
+        started = scene.home / "started"
+        came: list[Came] = []
+        placed = workers.put(scene.mint.call("block", {"started": str(started)}), lambda: True, came.append)
+        await until(lambda: started.exists() and started.read_text() != "")
+        placed.stop("nobody wants it")
+        await until(lambda: came != [])
+        assert type(came[0]) is WorkerLost and "since nobody wants it" in str(came[0])
+        assert gone(int(started.read_text())) and gone(int(first.text))
+        assert (await workers.run(scene.mint.call("own_pid", {}))).status == "ok"
+
+    scene.run(play, hostile)
+
+
+def test_a_call_that_is_stopped_takes_no_other_along(scene: Any, hostile: list[ToolSource]) -> None:
+    """Its process takes no more, and is ended when the others are over; what is stopped twice is stopped once."""
+
+    async def play(workers: Workers) -> None:
+        first = await workers.run(scene.mint.call("own_pid", {}))
+        go, started = scene.home / "go", scene.home / "started"
+        other = asyncio.create_task(workers.run(scene.mint.call("wait_for", {"path": str(go)})))
+        came: list[Came] = []
+        placed = workers.put(scene.mint.call("block", {"started": str(started)}), lambda: True, came.append)
+        await until(lambda: started.exists() and started.read_text() != "")
+        placed.stop("nobody wants it")
+        placed.stop("nobody wants it")
+        assert (await workers.run(scene.mint.call("own_pid", {}))).text != first.text
+        assert came == [] and not gone(int(first.text))
+        go.touch()
+        assert (await other).text == "seen"
+        await until(lambda: came != [])
+        assert type(came[0]) is WorkerLost and len(came) == 1
+        assert gone(int(started.read_text())) and gone(int(first.text))
+
+    scene.run(play, hostile)
+
+
+def test_however_many_calls_are_stopped_those_of_others_do_not_wait(
+    scene: Any, hostile: list[ToolSource]
+) -> None:
+    """The last process that may be goes on taking calls, and is ended when it has only such as nobody wants."""
+
+    async def play(workers: Workers) -> None:
+        go, others = scene.home / "go", []
+        came: list[Came] = []
+        for number in range(3):
+            others.append(asyncio.create_task(workers.run(scene.mint.call("wait_for", {"path": str(go)}))))
+            started = scene.home / f"started{number}"
+            block = scene.mint.call("block", {"started": str(started)})
+            placed = workers.put(block, lambda: True, came.append)
+            await until(partial(_has_text, started))
+            placed.stop("nobody wants it")
+        last = await workers.run(scene.mint.call("own_pid", {}))
+        assert last.status == "ok" and came == []
+        go.touch()
+        assert [(await other).text for other in others] == ["seen"] * 3
+        await until(lambda: len(came) == 3)
+        assert {type(each) for each in came} == {WorkerLost}
+        assert gone(int(last.text))
+
+    scene.run(play, hostile, WorkerLimits(retired_processes=2))
+
+
+def test_what_waits_in_the_queue_is_not_stopped(scene: Any, hostile: list[ToolSource]) -> None:
+    async def play(workers: Workers) -> None:
+        go = scene.home / "go"
+        running = asyncio.create_task(workers.run(scene.mint.call("wait_for", {"path": str(go)})))
+        await until(lambda: len(scene.told) == 1)
+        came: list[Came] = []
+        placed = workers.put(scene.mint.call("own_pid", {}), lambda: True, came.append)
+        placed.stop("nobody wants it")
+        go.touch()
+        assert (await running).text == "seen"
+        await until(lambda: came != [])
+        assert isinstance(came[0], WorkerResult) and came[0].status == "ok"
 
     scene.run(play, hostile, WorkerLimits(calls_at_once=1))
 

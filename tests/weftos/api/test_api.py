@@ -188,7 +188,7 @@ def test_process_commands_reach_the_kernel(node: Client, twin: Twin) -> None:
     twin.names = {"42": 42}
     node.cancel(42)
     node.stop("42")
-    node.kill(42, signal="kill")
+    node.kill(42, signal="kill", why="too slow")
     node.remove("42")
     node.remove("/user/x", recursive=True)
     node.start("/user/x")
@@ -196,9 +196,9 @@ def test_process_commands_reach_the_kernel(node: Client, twin: Twin) -> None:
     node.logs(42, limit=3)
     node.log(pid=42, kind="tool.intent", limit=5)
     assert [(call[0], *call[2:]) if isinstance(call[1], dict) else call for call in twin.calls] == [
-        ("cancel", "42"),
-        ("stop", "42"),
-        ("kill", "42", "kill"),
+        ("cancel", "42", "", ""),
+        ("stop", "42", ""),
+        ("kill", "42", "too slow", "kill"),
         ("remove", "42", False),
         ("remove", "/user/x", True),
         ("start", "/user/x"),

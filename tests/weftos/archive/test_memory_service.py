@@ -281,9 +281,9 @@ def remove_all(folder: Path) -> None:
     ("spoil", "named"),
     [
         (spoil_graph, "graph-1.hnsw is damaged"),
-        (cut_graph, "graph-1.hnsw is damaged"),
+        pytest.param(cut_graph, "graph-1.hnsw is damaged", marks=pytest.mark.slow),
         (spoil_list, "index.json is damaged"),
-        (foreign_kept, "kept.vec: not of the format"),
+        pytest.param(foreign_kept, "kept.vec: not of the format", marks=pytest.mark.slow),
         (remove_all, None),
     ],
 )
@@ -406,9 +406,9 @@ def test_paraphrases_are_not_found_by_the_lexical_embedder_which_knows_no_meanin
     ("model", "named"),
     [
         ("nan", r"not a finite number \(NaN, infinity\)"),
-        ("huge", "too large for 32 bits"),
+        pytest.param("huge", "too large for 32 bits", marks=pytest.mark.slow),
         ("ragged", r"has 6[56] dimensions, the first"),
-        ("empty", "gave 0 embeddings for 2 texts"),
+        pytest.param("empty", "gave 0 embeddings for 2 texts", marks=pytest.mark.slow),
     ],
 )
 def test_an_embedder_that_gives_no_vectors_is_named_and_words_still_find(

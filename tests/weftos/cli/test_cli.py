@@ -75,7 +75,7 @@ def test_all_children_are_asked_for_in_pages_and_told_with_the_flags(shell: Shel
     status, out, _ = shell.run("children", "team")
     assert status == 0
     first, _, *rows = [line.split() for line in out.splitlines() if line.strip()]
-    said = "/user/team: one_for_one, 5 restarts in 60 s, then shutdown; auto_shutdown never; 1 active"
+    said = "/user/team: one_for_one, 5 restarts in 60 s (0 counted), then shutdown; auto_shutdown never; 1 active"
     assert " ".join(first) == said
     assert rows[0] == ["c0", "7", "running", "up", "worker", "transient", "park", "yes", "infinity"]
 
@@ -90,6 +90,16 @@ def test_a_stop_says_whether_it_can_be_started_again(shell: Shell, twin: Twin, k
     assert (status, out.strip()) == (0, f"/user/ada is stopped; {said}")
 
 
+def test_a_change_asks_for_what_is_said_and_tells_what_is_another_now(shell: Shell, twin: Twin) -> None:
+    status, out, _ = shell.run(
+        "change", "/user/ada", "--restart", "transient", "--not-significant", "--shutdown", "0"
+    )
+    assert (status, out.strip()) == (0, "/user/ada: restart, shutdown_s, significant changed")
+    [asked] = [call for call in twin.calls if call[0] == "change"]
+    assert asked[3] == {"restart": "transient", "shutdown_s": 0.0, "significant": False}
+    assert shell.run("change", "/user/ada")[1].strip() == "/user/ada is so already"
+
+
 def test_every_command_prints_one_json_document(shell: Shell, twin: Twin) -> None:
     assert shell.json("spawn", "ada")["pid"] == 40
     assert shell.json("status") == {"running": True, "name": "twin", "ledger": {"size": 812}}
@@ -98,8 +108,8 @@ def test_every_command_prints_one_json_document(shell: Shell, twin: Twin) -> Non
     assert shell.json("inspect", "ada") == {"pid": 40}
     assert shell.json("send", "ada", "hi")["message"] == "m1"
     assert shell.json("send", "ada", "hi", "--wait")["reply"] == "HI"
-    for command in ("cancel", "kill"):
-        assert shell.json(command, "ada") == {"pid": 40}
+    assert shell.json("kill", "ada") == {"pid": 40}
+    assert shell.json("cancel", "ada")["turn"] == "t1"
     assert shell.json("stop", "ada") == {"address": "ada", "state": "stopped", "kept": True}
     assert shell.json("rm", "/user/ada", "-r") == {"address": "/user/ada", "removed": 1}
     assert twin.calls[-1][2:] == ("/user/ada", True)
@@ -109,6 +119,7 @@ def test_every_command_prints_one_json_document(shell: Shell, twin: Twin) -> Non
     assert shell.json("deadletters", "list") == [{"id": "d/1", "why": "expired"}]
     assert shell.json("deadletters", "show", "d/1") == {"id": "d/1"}
     assert shell.json("deadletters", "replay", "d/1")["message"] == "m9"
+    assert shell.json("deadletters", "drop", "d/1", "--why", "old") == {"id": "d/1"}
     assert shell.json("doubts", "list") == []
     assert shell.json("doubts", "resolve", "t1:0.0", "--done")["resolution"] == "done"
     assert [row["id"] for row in shell.json("divergences", "list")] == ["t3"]

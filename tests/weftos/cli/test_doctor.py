@@ -11,6 +11,7 @@ import pytest
 
 from tests.weftos.cli.test_cli import Shell
 from tests.weftos.twins.control_twin import Twin, served
+from weftos import __version__
 from weftos.cli.node import doctor
 from weftos.lifecycle.initialise import initialise
 
@@ -31,7 +32,24 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_healthy_directory_passes_everything(shell: Shell) -> None:
     checks = {check["name"]: check for check in shell.json("doctor")["checks"]}
     assert {name: check["status"] for name, check in checks.items() if name != "space"} == dict.fromkeys(
-        ["python", "ray", "duckdb", "data", "disk", "paths", "keys", "last run", "configuration", "faults"],
+        [
+            "python",
+            "ray",
+            "duckdb",
+            "weftos",
+            "compiler",
+            "ledger",
+            "clock",
+            "ports",
+            "data",
+            "disk",
+            "paths",
+            "keys",
+            "last run",
+            "configuration",
+            "faults",
+            "agreement",
+        ],
         "ok",
     )
     assert checks["ray"]["detail"].startswith("2.60.")
@@ -41,7 +59,8 @@ class FaultyNode(Twin):
     """A running node that names what is wrong with it."""
 
     async def status(self) -> Any:
-        return {"faults": ["/user/ada: its workspace shows weftos.toml"]}
+        said = {"version": __version__, "clock_ahead_s": 0.0, "os_pid": 1}
+        return {**said, "faults": ["/user/ada: its workspace shows weftos.toml"]}
 
 
 @pytest.mark.usefixtures("quick")

@@ -150,6 +150,28 @@ def test_text_is_shown_before_the_answer_is_there(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_a_note_of_the_node_stands_behind_all_messages_and_is_not_kept_with_them(tmp_path: Path) -> None:
+    user, tool = {"role": "user", "content": "hello"}, {"role": "tool", "content": "7", "tool_call_id": "c1"}
+
+    async def run() -> None:
+        with model_server(tmp_path, {"answers": [{"text": "yes"}] * 3}) as server:
+            async with gateway(tmp_path, config(server)) as node:
+                for messages in ((user,), (user, tool)):
+                    request = {**said(*messages), "stream_id": "s1", "note": "[budget] Left: 1."}
+                    await node.helper.request("ask", request)
+                await node.helper.request("ask", {**said(user), "said": [], "stream_id": "s1"})
+            first, second, third = (seen["body"]["messages"] for seen in server.requests())
+        assert [one["content"] for one in first] == ["hello\n\n[budget] Left: 1."]
+        assert [(one["role"], one["content"]) for one in second] == [
+            ("user", "hello"),
+            ("tool", "7"),
+            ("user", "[budget] Left: 1."),
+        ]
+        assert third == [user]
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("stream", [True, False])
 def test_tool_calls_arrive_as_the_model_wrote_them(tmp_path: Path, stream: bool) -> None:
     calls = [
@@ -260,10 +282,11 @@ def test_a_cancelled_question_ends_at_once_and_others_go_on(tmp_path: Path) -> N
 def test_offline_is_always_there_and_streams(tmp_path: Path) -> None:
     async def run() -> None:
         async with gateway(tmp_path, config()) as node:
-            step = await node.ask("what is 17*23")
-            assert step["tool_calls"] == [
-                {"id": "step_1", "name": "calculator", "arguments": '{"expression": "17*23"}'}
-            ]
+            for note in ("", "[budget] Left: 5 of 5 tool calls."):
+                step = await node.ask("what is 17*23", note=note)
+                assert step["tool_calls"] == [
+                    {"id": "step_1", "name": "calculator", "arguments": '{"expression": "17*23"}'}
+                ]
             words = await node.ask("tell me a joke")
             assert "not a language model" in words["text"]
             assert node.shown() == words["text"]

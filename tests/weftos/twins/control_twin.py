@@ -15,6 +15,7 @@ from typing import Any, cast
 from kernel.errors import Conflict, NotFound, TimedOut, Unavailable
 from kernel.helper.os_session import directory_mark
 from kernel.operations.operation import Answer, Operator, P, Request, Row
+from kernel.operations.processes import ChangeRequest
 from kernel.operations.spawning import SpawnAllRequest, SpawnRequest
 from tests.patience import HANG_S
 from tests.weftos.twins.cluster_twin import TwinCluster, TwinPeers, TwinTokens
@@ -285,6 +286,7 @@ class Twin:
             "strategy": "one_for_one",
             "restarts": 5,
             "period_s": 60.0,
+            "counted": 0,
             "auto_shutdown": "never",
             "on_exceed": "shutdown",
             "counts": {"specs": len(names), "active": 1, "supervisors": 0, "workers": len(names)},
@@ -295,7 +297,16 @@ class Twin:
         self._note("inspect", target)
         return {"pid": self._pid(target)}
 
-    async def send(self, op: Any, target: str, text: str, session: str, wait_s: float | None) -> Any:
+    async def send(
+        self,
+        op: Any,
+        target: str,
+        text: str,
+        session: str,
+        wait_s: float | None,
+        key: str,
+        expires_s: float | None,
+    ) -> Any:
         self._note("send", op, target, text, session, wait_s)
         if text == "nobody ever answers":
             try:
@@ -320,13 +331,20 @@ class Twin:
             raise Unavailable("the gateway is not there")
         yield {"event": "reply", "status": "ok", "reply": text.replace(" ", ""), "turn": "t1"}
 
-    async def cancel(self, op: Any, target: str) -> Any:
-        self._note("cancel", op, target)
-        return {"pid": self._pid(target)}
+    async def cancel(self, op: Any, target: str, message: str, why: str) -> Any:
+        self._note("cancel", op, target, message, why)
+        self._pid(target)
+        return {"address": f"/user/{target}", "turn": "t1", "message": "m1", "others": 2}
 
-    async def stop(self, op: Any, target: str) -> Any:
-        self._note("stop", op, target)
+    async def stop(self, op: Any, target: str, why: str) -> Any:
+        self._note("stop", op, target, why)
         return {"address": target, "state": "stopped", "kept": self.kept}
+
+    async def change(self, op: Any, target: str, *wanted: Any) -> Any:
+        names = [field.name for field in fields(ChangeRequest)][1:]
+        given = {name: value for name, value in zip(names, wanted, strict=True) if value is not None}
+        self._note("change", op, target, given)
+        return {"address": target, "changed": list(given)}
 
     async def remove(self, op: Any, target: str, recursive: bool) -> Any:
         self._note("remove", op, target, recursive)
@@ -336,20 +354,27 @@ class Twin:
         self._note("start", op, address)
         return {"address": address}
 
-    async def kill(self, op: Any, target: str, signal: str) -> Any:
-        self._note("kill", op, target, signal)
+    async def kill(self, op: Any, target: str, why: str, signal: str) -> Any:
+        self._note("kill", op, target, why, signal)
         return {"pid": self._pid(target)}
 
-    async def deadletters(self, after: int, limit: int | None) -> Any:
+    async def deadletters(
+        self, after: int, limit: int | None, to: str, sender: str, reason: str, replayed: bool
+    ) -> Any:
+        self._note("deadletters", to, sender, reason, replayed)
         return self.letters
 
     async def deadletter(self, id: str) -> Any:
         self._note("deadletter", id)
         return {"id": id}
 
-    async def replay(self, op: Any, id: str) -> Any:
-        self._note("replay", op, id)
+    async def replay(self, op: Any, id: str, to: str, again: bool) -> Any:
+        self._note("replay", op, id, to, again)
         return {"message": "m9", "address": "/user/ada", "seq": 9}
+
+    async def drop(self, op: Any, id: str, why: str) -> Any:
+        self._note("drop", op, id, why)
+        return {"id": id}
 
     async def log(self, pid: int | None, kind: str | None, limit: int) -> Any:
         self._note("log", pid, kind, limit)

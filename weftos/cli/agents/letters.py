@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,20 +10,46 @@ from kernel.operations.decisions import Resolution
 from weftos.cli.terminal.options import AsJson, Data, chosen, client, group, listed
 from weftos.cli.terminal.output import Output, moment
 
+if TYPE_CHECKING:
+    from weftos.client.client import Client
+
 deadletters = group("Messages that could not be delivered.")
 doubts = group("Tool calls with unknown effect.")
 
 LetterId = Annotated[str, typer.Argument(metavar="ID", help="From weftos deadletters list.")]
+AnyLetter = Annotated[str | None, typer.Argument(metavar="[ID]", help="From weftos deadletters list.")]
 DoubtId = Annotated[str, typer.Argument(metavar="ID", help="From weftos doubts list.")]
 
 
+To = Annotated[str, typer.Option("--for", metavar="ADDRESS", help="Those for it, and for all below it.")]
+Sender = Annotated[
+    str, typer.Option("--from", metavar="ADDRESS", help="Those from it, or from all below it.")
+]
+Reason = Annotated[
+    str,
+    typer.Option(
+        "--reason",
+        metavar="WORD",
+        help="down, expired, poison, diverged, undeliverable, overflow, or other.",
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it to all that are counted.")]
+
+
 @deadletters.command("list")
-def list_letters(data: Data = None, as_json: AsJson = False) -> None:
+def list_letters(
+    to: To = "",
+    sender: Sender = "",
+    reason: Reason = "",
+    replayed: Annotated[bool, typer.Option("--all", help="Those too that were sent again.")] = False,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
     """List dead letters, with the beginning of each text."""
     out = Output(as_json)
     with client(data) as node:
-        rows = node.deadletters()
-    fields = ("id", "to", "sender", "why", "text")
+        rows = node.deadletters(to=to, sender=sender, reason=reason, replayed=replayed)
+    fields = ("id", "to", "sender", "why", "text", *(("replayed_as",) if replayed else ()))
     listed(
         out,
         rows,
@@ -36,7 +62,7 @@ def list_letters(data: Data = None, as_json: AsJson = False) -> None:
 
 @deadletters.command("show")
 def show_letter(id: LetterId, data: Data = None, as_json: AsJson = False) -> None:
-    """Show one dead letter whole."""
+    """Show one dead letter whole, and what became of it."""
     out = Output(as_json)
     with client(data) as node:
         letter = node.deadletter(id)
@@ -45,13 +71,66 @@ def show_letter(id: LetterId, data: Data = None, as_json: AsJson = False) -> Non
 
 
 @deadletters.command("replay")
-def replay_letter(id: LetterId, data: Data = None, as_json: AsJson = False) -> None:
-    """Send a dead letter again, as a new message."""
+def replay_letters(
+    id: AnyLetter = None,
+    target: Annotated[str, typer.Option("--to", metavar="PID", help="Another receiver.")] = "",
+    again: Annotated[bool, typer.Option("--again", help="Though it was sent again already.")] = False,
+    to: To = "",
+    sender: Sender = "",
+    reason: Reason = "",
+    yes: Yes = False,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send a dead letter again, as a new message.
+
+    Without an ID: all of which it was never done and that the options name, counted first.
+    """
     out = Output(as_json)
     with client(data) as node:
-        answer = node.replay(id)
-    out.document(answer)
-    out.say(f"replayed {id}" + f" as {answer['message']}")
+        idents = _meant(node, id, to, sender, reason, yes)
+        answers = [node.replay(ident, to=target, again=again) for ident in idents]
+    out.document(answers[0] if id else answers)
+    for ident, answer in zip(idents, answers, strict=True):
+        out.say(f"replayed {ident} as {answer['message']}")
+
+
+@deadletters.command("drop")
+def drop_letters(
+    id: AnyLetter = None,
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, for the ledger.")] = "",
+    to: To = "",
+    sender: Sender = "",
+    reason: Reason = "",
+    yes: Yes = False,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Discard a dead letter for good.
+
+    Without an ID: all that were never sent again and that the options name, counted first.
+    """
+    if not why:
+        raise typer.BadParameter("say why: --why TEXT")
+    out = Output(as_json)
+    with client(data) as node:
+        idents = _meant(node, id, to, sender, reason, yes)
+        answers = [node.drop(ident, why) for ident in idents]
+    out.document(answers[0] if id else answers)
+    for ident in idents:
+        out.say(f"dropped {ident}")
+
+
+def _meant(node: Client, id: str | None, to: str, sender: str, reason: str, yes: bool) -> list[str]:
+    """The letters that are named, by an id or by what they have in common. Raises BadParameter."""
+    if bool(id) == bool(to or sender or reason):
+        raise typer.BadParameter("name one by its ID, or several by --for, --from and --reason")
+    if id:
+        return [id]
+    idents = [letter["id"] for letter in node.deadletters(to=to, sender=sender, reason=reason)]
+    if idents and not yes:
+        raise typer.BadParameter(f"{len(idents)} dead letters are meant; say --yes to do it to all of them")
+    return idents
 
 
 @doubts.command("list")

@@ -1,4 +1,4 @@
-"""Commands about processes: spawn, ps, tree, inspect, stop, start, kill."""
+"""Commands about processes: spawn, ps, tree, inspect, stop, start, suspend, kill."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from kernel.operations.spawning import (
     SpawnedAll,
     SpawnRequest,
 )
+from weftos.cli.agents.budgets import read_amounts
+from weftos.cli.agents.rights import read_words
 from weftos.cli.node.mesh import show_cluster
 from weftos.cli.terminal.branches import Branch
-from weftos.cli.terminal.options import AsJson, Command, Data, Looked, Target, client
+from weftos.cli.terminal.options import AsJson, Command, Data, Looked, Target, Why, client
 from weftos.cli.terminal.output import Output, duration, moment, shown
 from weftos.cli.terminal.styles import Text, joined, styled
 from weftos.json_object import Fields, Json
@@ -130,6 +132,25 @@ def spawn(
         str | None,
         typer.Option("--child-shutdown", metavar="SECONDS", help="Time that each of them has to end [5]."),
     ] = None,
+    capabilities: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--capability",
+            metavar="NAME=VALUE",
+            help="What else it may do: deny=TOOL,..., messages=all, subtree, children, parent, listed or none, "
+            "listed=ADDRESS,..., spawn=yes or no, topics=A,..., memory=own,shared, paths=A,...; once for each. "
+            "Names may hold * and ?. What is left out it has as the agent above it [all].",
+        ),
+    ] = None,
+    budget: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--budget",
+            metavar="NAME=AMOUNT",
+            help="What it and all below it may use up: tool_calls, messages, tokens, time_ms; and then=wrap_up, "
+            "refuse, pause or stop, when one is used up [wrap_up]; once for each.",
+        ),
+    ] = None,
     count: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="So many, NAME-1 to NAME-N: all of them, or none.")
     ] = None,
@@ -148,7 +169,7 @@ def spawn(
         "workspace": workspace and str(absolute(workspace)),
     }
     if supervisor and strategy != TEMPLATE:
-        _refuse_behaviour(wanted, tools)
+        _refuse_behaviour({**wanted, "capability": capabilities, "budget": budget}, tools)
     for option, given in (
         ("intensity", intensity),
         ("strategy", strategy),
@@ -166,6 +187,8 @@ def spawn(
         "auto_shutdown": auto_shutdown,
         "child_restart": child_restart,
         "child_shutdown_s": _seconds(child_shutdown_s, "--child-shutdown"),
+        "capabilities": read_words(capabilities),
+        "budget": read_amounts(budget),
     }
     with client(data) as node, out.waiting(f"starting {name}"):
         if count is not None:
@@ -214,6 +237,7 @@ def ps(
         "TYPE",
         "BEHAVIOUR",
         "STATE",
+        "WAITS FOR",
         "RESTARTS",
         "MAILBOX",
         "UPTIME",
@@ -238,11 +262,27 @@ def _ps_row(row: Fields) -> list[object]:
     return [
         *held,
         _state(row),
+        _waits(row.get("waiting")),
         *numbers,
         duration(row.get("uptime_s")),
-        row.get("cell"),
+        _cell(row),
         row.get("os_pid") or None,
     ]
+
+
+def _cell(row: Fields) -> str:
+    """Its name, and whether nobody else may be in it."""
+    cell = str(row.get("cell") or "")
+    return f"{cell}, its own" if cell and row.get("isolation") == "dedicated" else cell
+
+
+def _waits(wait: Fields | None) -> str:
+    """For whom, how long already, and how long it may yet be."""
+    if not wait:
+        return ""
+    what = f"{wait['kind']} {wait['of']}".rstrip()
+    since = "" if wait["waited_s"] is None else f" {duration(wait['waited_s'])}"
+    return f"{what}{since}" + ("" if wait["left_s"] is None else f", {duration(wait['left_s'])} left")
 
 
 def _state(row: Fields) -> str:
@@ -320,8 +360,9 @@ def children(target: Target, data: Data = None, as_json: AsJson = False) -> None
             found["children"] += page
     out.document(found)
     out.say(
-        f"{found['address']}: {found['strategy']}, {found['restarts']} restarts in {found['period_s']:g} s, then "
-        f"{found['on_exceed']}; auto_shutdown {found['auto_shutdown']}; {found['counts']['active']} active"
+        f"{found['address']}: {found['strategy']}, {found['restarts']} restarts in {found['period_s']:g} s "
+        f"({found['counted']} counted), then {found['on_exceed']}; auto_shutdown {found['auto_shutdown']}; "
+        f"{found['counts']['active']} active"
     )
     columns = ("NAME", "PID", "SLOT", "PHASE", "TYPE", "RESTART", "ON LOGICAL", "SIGNIFICANT", "SHUTDOWN")
     out.table(columns, (_child(row) for row in found["children"]), keys=1)
@@ -349,14 +390,14 @@ def _fields(value: Fields, above: str = "") -> list[tuple[str, Any]]:
     return fields
 
 
-def stop(target: Target, data: Data = None, as_json: AsJson = False) -> None:
+def stop(target: Target, why: Why = "", data: Data = None, as_json: AsJson = False) -> None:
     """Stop a child and all that is below it through its supervisor, to stay stopped.
 
     weftos start starts it again, unless it is temporary or made of a template: then its slot goes with it.
     """
     out = Output(as_json)
     with client(data) as node, out.waiting(f"stopping {target}"):
-        answer = node.stop(target)
+        answer = node.stop(target, why=why)
     out.document(answer)
     address = answer.get("address", target)
     after = f"weftos start {address} starts it again" if answer.get("kept", True) else "its slot goes with it"
@@ -394,11 +435,54 @@ def start(
     out.say(f"{answer.get('address', address)} starts{pid}")
 
 
+def unpark(target: Target, data: Data = None, as_json: AsJson = False) -> None:
+    """Start a parked child again."""
+    out = Output(as_json)
+    with client(data) as node, out.waiting(f"starting {target}"):
+        answer = node.unpark(target)
+    out.document(answer)
+    out.say(f"{answer['address']} starts, PID {answer['pid']}")
+
+
+def restart(target: Target, why: Why = "", data: Data = None, as_json: AsJson = False) -> None:
+    """End a process in order and start it again.
+
+    Its messages stay, a turn that was open is handed out again, and no supervisor counts it.
+    """
+    out = Output(as_json)
+    with client(data) as node, out.waiting(f"restarting {target}"):
+        answer = node.restart(target, why=why)
+    out.document(answer)
+    out.say(f"{answer['address']} runs again, PID {answer['pid']}")
+
+
+def suspend(target: Target, why: Why = "", data: Data = None, as_json: AsJson = False) -> None:
+    """Have a process begin no turn until it is resumed.
+
+    The turn that it is in goes on; its messages wait. That holds after a restart and a boot too.
+    """
+    out = Output(as_json)
+    with client(data) as node:
+        answer = node.suspend(target, why=why)
+    out.document(answer)
+    out.say(f"{answer['address']} is suspended; weftos resume {answer['address']} has it go on")
+
+
+def resume(target: Target, why: Why = "", data: Data = None, as_json: AsJson = False) -> None:
+    """Have a suspended process go on."""
+    out = Output(as_json)
+    with client(data) as node:
+        answer = node.resume(target, why=why)
+    out.document(answer)
+    out.say(f"{answer['address']} goes on")
+
+
 def kill(
     target: Target,
     signal: Annotated[
         Signal, typer.Option(help="term lets it end its turn in order, kill does not.")
     ] = "term",
+    why: Why = "",
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
@@ -408,10 +492,58 @@ def kill(
     """
     out = Output(as_json)
     with client(data) as node, out.waiting(f"signalling {target}"):
-        answer = node.kill(target, signal=signal)
+        answer = node.kill(target, signal=signal, why=why)
     out.document(answer)
     out.say(f"{signal} sent to {answer.get('address', target)}")
 
 
+def change(
+    target: Target,
+    restart: Annotated[Restart | None, typer.Option(help="When its supervisor starts it again.")] = None,
+    shutdown_s: Annotated[
+        str | None,
+        typer.Option("--shutdown", metavar="SECONDS", help="Time it has to end: seconds, 0 or infinity."),
+    ] = None,
+    significant: Annotated[
+        bool | None,
+        typer.Option("--significant/--not-significant", help="Whether its own end may end its supervisor."),
+    ] = None,
+    on_logical: Annotated[
+        OnLogical | None, typer.Option(help="What is done when it ends for a logical reason.")
+    ] = None,
+    intensity: Annotated[
+        str | None, typer.Option(metavar="N/SECONDS", help="Restarts a supervisor allows in a time.")
+    ] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="one_for_one, one_for_all or rest_for_one, of a supervisor."),
+    ] = None,
+    auto_shutdown: Annotated[
+        AutoShutdown | None, typer.Option(help="When a supervisor ends with its significant children.")
+    ] = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change what a child is kept as, or a supervisor's flags, while it runs.
+
+    All that is said, or nothing. No process is touched: it counts when the next one ends or is stopped.
+    """
+    out = Output(as_json)
+    wanted: Json = {
+        "restart": restart,
+        "shutdown_s": _seconds(shutdown_s, "--shutdown"),
+        "significant": significant,
+        "on_logical": on_logical,
+        "intensity": _intensity(intensity),
+        "strategy": strategy,
+        "auto_shutdown": auto_shutdown,
+    }
+    with client(data) as node:
+        answer = node.change(target, **wanted)
+    out.document(answer)
+    changed = ", ".join(answer["changed"])
+    out.say(f"{answer['address']}: {changed} changed" if changed else f"{answer['address']} is so already")
+
+
 LOOK: tuple[Command, ...] = (spawn, ps, tree, inspect, children)
-RULE: tuple[Command, ...] = (stop, start, kill, rm)
+RULE: tuple[Command, ...] = (stop, start, unpark, restart, suspend, resume, kill, change, rm)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import secrets
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weftos.cli.terminal.options import AsJson, Command, Data, Looked, Target, client
+from weftos.cli.terminal.options import AsJson, Command, Data, Target, Why, client
 from weftos.cli.terminal.output import Output, complain, moment
 from weftos.errors import WeftosError
 from weftos.json_object import Fields
@@ -28,6 +29,14 @@ def send(
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the reply and print it.")] = False,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="How long to wait.")] = WAIT_S,
     session: SessionOption = "",
+    key: Annotated[
+        str,
+        typer.Option("--key", metavar="KEY", help="Sent again with it within a day, it is not sent twice."),
+    ] = "",
+    expires: Annotated[
+        float | None,
+        typer.Option("--expires", metavar="SECONDS", min=0.001, help="A dead letter, unless begun by then."),
+    ] = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
@@ -38,8 +47,14 @@ def send(
     out = Output(as_json)
     said = sys.stdin.read() if text == "-" else text
     with client(data) as node, out.waiting(f"waiting for {target}"):
-        answer = node.send(target, said, session=session, wait_s=timeout if wait else None)
+        answer = node.send(
+            target, said, session=session, wait_s=timeout if wait else None, key=key, expires_s=expires
+        )
     out.document(answer)
+    if answer.get("again") and "reply" not in answer:
+        ended = f", and ended as {answer['status']}" if answer.get("status") else ""
+        out.say(f"not sent again: accepted earlier as {answer['message']} for {answer['address']}{ended}")
+        return
     if not wait:
         out.say(f"accepted as {answer['message']} for {answer['address']}")
         return
@@ -62,7 +77,7 @@ def chat(target: Target, session: SessionOption = "", data: Data = None, as_json
             node.inspect(target)
         for said in _lines(out):
             try:
-                failed = not _turn(node, out, target, said, talk)
+                failed = speak(node, out, target, said, talk).status != "ok"
             except KeyboardInterrupt:
                 _cancel_quietly(node, target)
                 out.say("\ncancelled")
@@ -94,25 +109,36 @@ def _lines(out: Output) -> Iterator[str]:
             yield said
 
 
-def _turn(node: Client, out: Output, target: str, said: str, session: str) -> bool:
-    """One message and everything that comes of it. True when it was answered."""
-    streamed = ""
-    status = "ended"
-    for event in node.watch(target, said, session=session):
+@dataclass(slots=True)
+class Said:
+    """What came of a message: the entry that accepted it, how its turn ended (``ok`` when it was answered), and which
+    that was, empty when there was none."""
+
+    accepted: int = -1
+    status: str = "ended"
+    turn: str = ""
+
+
+def speak(node: Client, out: Output, target: str, text: str, session: str, said: Said | None = None) -> Said:
+    """One message, and everything that comes of it as it comes. ``said`` is told at once what is known so far."""
+    streamed, said = "", said or Said()
+    for event in node.watch(target, text, session=session):
         out.line_document(event)
         kind = event.get("event")
+        if kind == "accepted":
+            said.accepted = int(event.get("seq", -1))
         if kind == "delta" and not event.get("reset"):
             streamed += str(event.get("text", ""))
             out.write(str(event.get("text", "")))
         elif kind == "reply":
-            status = str(event["status"])
-            _closing(out, str(event["reply"]), streamed, status)
+            said.status, said.turn = str(event["status"]), str(event.get("turn", ""))
+            _closing(out, str(event["reply"]), streamed, said.status)
         else:
             broken = bool(streamed) and not streamed.endswith("\n")
             if note := _note(event):
                 out.say(("\n" if broken else "") + note)
                 streamed = ""
-    return status == "ok"
+    return said
 
 
 def _closing(out: Output, reply: str, streamed: str, status: str) -> None:
@@ -143,40 +169,28 @@ def _note(event: Fields) -> str:
     return ""
 
 
-def cancel(target: Target, data: Data = None, as_json: AsJson = False) -> None:
-    """End the current turn of a process.
-
-    The process lives on.
-    """
-    out = Output(as_json)
-    with client(data) as node:
-        answer = node.cancel(target)
-    out.document(answer)
-    out.say(f"the turn of {answer.get('address', target)} is cancelled")
-
-
-def logs(
-    target: Looked,
-    limit: Annotated[
-        int, typer.Option(metavar="K", min=1, max=10_000, help="How many lines, the newest.")
-    ] = 200,
+def cancel(
+    target: Target,
+    message: Annotated[
+        str, typer.Option(metavar="ID", help="The message that is meant, also one that waits.")
+    ] = "",
+    why: Why = "",
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a process logged."""
+    """End what a process handles, or is about to.
+
+    What this has asked of others ends with it; the process lives on.
+    """
     out = Output(as_json)
     with client(data) as node:
-        rows = node.logs(target, limit=limit)
-    out.document(rows)
-    for row in rows:
-        out.line(_log_line(row))
-
-
-def _log_line(row: Fields) -> str:
-    """When, how bad, what; then whatever else the line holds."""
-    known = ("time", "level", "event")
-    rest = " ".join(f"{name}={value}" for name, value in row.items() if name not in known)
-    return "  ".join(str(part) for part in (*(row.get(name, "") for name in known), rest) if part)
+        answer = node.cancel(target, message=message, why=why)
+    out.document(answer)
+    others = f", and {answer['others']} that it had led to" if answer["others"] else ""
+    begun = f"turn {answer['turn']} of {answer['address']}" if answer["turn"] else (
+        f"message {answer['message']} to {answer['address']}, which had not begun"
+    )  # fmt: skip
+    out.say(f"cancelled {begun}{others}")
 
 
 def events(
@@ -206,4 +220,4 @@ def event_line(row: Fields) -> str:
     return f"{where} {row['kind']:<17} {row['subject']}".rstrip()
 
 
-COMMANDS: tuple[Command, ...] = (send, chat, cancel, logs, events)
+COMMANDS: tuple[Command, ...] = (send, chat, cancel, events)

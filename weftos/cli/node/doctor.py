@@ -9,12 +9,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
 
 import typer
 
+from weftos.cli.node.checks import Check, clock, compiler, ledger_tail, ports, version
 from weftos.cli.terminal.options import AsJson, Command, Data
 from weftos.cli.terminal.output import Output
 from weftos.node.runtime import MAX_SOCKET_PATH, longest_socket
@@ -25,20 +25,10 @@ _FREE_FAIL_BYTES = 100 * 2**20
 _FREE_WARN_BYTES = 2 * 2**30
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One result. ``remedy`` says what to do when it is not ok."""
-
-    name: str
-    status: Literal["ok", "warn", "fail"]
-    detail: str
-    remedy: str = ""
-
-
 def doctor(data: Data = None, as_json: AsJson = False) -> None:
     """Check this machine and the data directory.
 
-    Exits 1 when a node could not run.
+    Each is ok, a warning or a failure, with what to do; also while no node runs. Exits 1 when one fails.
     """
     out = Output(as_json)
     place = data_directory(data)
@@ -222,6 +212,23 @@ def _faults(place: Path) -> Check:
     return Check("faults", "warn" if found else "ok", "; ".join(found) or "the running node has none")
 
 
+def _agreement(place: Path) -> Check:
+    from weftos.client.client import Client
+    from weftos.errors import WeftosError
+
+    try:
+        with Client(place) as node:
+            found = node.check()["differences"]
+    except WeftosError as error:
+        if error.code == "not_running":
+            return Check("agreement", "ok", "nothing to compare while no node runs")
+        return Check("agreement", "warn", f"the node does not say: {error}")
+    if found:
+        remedy = "the node repairs this by itself, within node.reconcile_s, and records it (node.reconciled)"
+        return Check("agreement", "warn", "; ".join(one["why"] for one in found[:16]), remedy)
+    return Check("agreement", "ok", "table, cells and processes agree")
+
+
 def _configuration(place: Path) -> Check:
     from weftos.config.config import ConfigError, load
     from weftos.node.protected import others_faults
@@ -244,14 +251,20 @@ CHECKS: tuple[Callable[[Path], Check], ...] = (
     _python,
     _ray,
     _duckdb,
+    version,
+    compiler,
     _directory,
     _disk,
     _space,
     _paths,
     _keys,
+    ledger_tail,
+    clock,
     _last_run,
     _configuration,
+    ports,
     _faults,
+    _agreement,
 )
 
 

@@ -75,6 +75,10 @@ def up(
             help="Take over state that the node's keys have not signed; the ledger records it.",
         ),
     ] = None,
+    app: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Know the tools and behaviours of this application; repeatable."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Start the node.
@@ -105,7 +109,7 @@ def up(
         "--accept-state": _given_reason(accept_state),
     }
     close_to_others()  # this process waits for the node's end, with the provider keys in its environment
-    with NodeProcess(place, node_command(place, flags)) as node:
+    with NodeProcess(place, node_command(place, flags, app or ())) as node:
         _boot(node, out, place, detach)
         if not detach:
             status = node.wait()

@@ -25,6 +25,7 @@ Data = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead of words.")]
 Target = Annotated[str, typer.Argument(metavar="PID", help="A PID, an address, or a name.")]
+Why = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the record.")]
 Looked = Annotated[
     str, typer.Argument(metavar="PID", help="A PID, an address, a name, or an unambiguous prefix of a name.")
 ]

@@ -367,3 +367,70 @@ def test_65_significant_combinations(world: World) -> None:
     assert world.refused(lambda: world.child("a", top, **child)) == "invalid"
     pool = {"strategy": TEMPLATE, "auto_shutdown": "any_significant"}
     assert world.refused(lambda: world.supervisor("n65pool", **pool)) == "invalid"
+
+
+def test_66_significant_upgrade_no_child_is_touched_and_the_next_end_goes_by_what_is_new(
+    world: World,
+) -> None:
+    top, [child, other], pids = family(world, "n66", "a", "b")
+    world.change(child, restart="transient")
+    world.change(other, shutdown_s=0)
+    world.change(top, strategy="one_for_all")
+    assert [world.pid(child), world.pid(other)] == pids
+    assert world.spec(child)["restart"] == "transient"
+    world.ends(other, "killed")
+    world.until(lambda: is_back(world, child, pids[0])() and is_back(world, other, pids[1])())
+    world.ends(child, "shutdown")
+    world.until(stays(world, child, "stopped"))
+
+
+def test_66_significant_upgrade_toggles_follow_the_new_mode(world: World) -> None:
+    top, [child, other], _ = family(world, "n66s", "a", "b", restart="transient")
+    assert world.refused(lambda: world.change(child, restart="transient", significant=True)) == "invalid"
+    assert world.spec(child)["restart"] == "permanent"
+    world.change(top, auto_shutdown="any_significant")
+    world.change(child, restart="transient", significant=True)
+    assert world.refused(lambda: world.change(top, auto_shutdown="never")) == "invalid"
+    world.ends(child, "shutdown")
+    world.until(stays(world, top, "stopped"))
+    assert world.exits(top) == [(child, "shutdown"), (other, "shutdown"), (top, "shutdown")]
+
+
+def test_66_significant_upgrade_what_is_refused_changes_nothing(world: World) -> None:
+    top, [child], pids = family(world, "n66r", "a")
+    pool = world.supervisor("n66p", strategy=TEMPLATE)
+    made = world.child("c", pool)
+    assert world.refused(lambda: world.change(child, restart="transient", intensity=(1, 1.0))) == "invalid"
+    assert world.refused(lambda: world.change(made, restart="transient")) == "conflict"
+    assert world.refused(lambda: world.change(top, strategy=TEMPLATE)) == "invalid"
+    assert world.refused(lambda: world.change(f"{top}/nobody", restart="transient")) == "not_found"
+    world.stop(child)
+    world.until(stays(world, child, "stopped"))
+    assert world.refused(lambda: world.change(child, restart="temporary")) == "conflict"
+    assert (world.spec(child)["restart"], world.spec(made)["restart"]) == ("permanent", "permanent")
+    world.change(child, restart="transient")
+    world.start(child)
+    world.until(is_back(world, child, pids[0]))
+    world.change(child, restart="temporary")
+    world.ends(child, "killed")
+    world.until(lambda: world.slot(child) == "")
+
+
+def test_27_29_the_word_of_a_refusal_is_that_of_otp(world: World) -> None:
+    top, [child], _ = family(world, "n27w", "a")
+    assert world.answer(lambda: world.child("a", top)) == "already_started"
+    assert world.answer(lambda: world.start(child)) == "running"
+    assert world.answer(lambda: world.remove(child)) == "running"
+    world.stop(child)
+    world.until(stays(world, child, "stopped"))
+    assert world.answer(lambda: world.child("a", top)) == "already_present"
+    assert world.answer(lambda: world.change(child, restart="temporary")) == "already_present"
+    assert (
+        world.answer(lambda: world.change(child, restart="transient", significant=True)) == "bad_combination"
+    )
+    assert world.answer(lambda: world.change(top, strategy="none_for_none")) == "bad_flags"
+    pool = world.supervisor("n27p", strategy=TEMPLATE)
+    made = world.child("c", pool)
+    for call in (world.start, world.remove):
+        assert world.answer(lambda call=call: call(made)) == "simple_one_for_one"  # type: ignore[misc]
+    assert world.answer(lambda: world.change(made, restart="transient")) == "simple_one_for_one"

@@ -150,10 +150,3 @@ def test_61_hanging_restart_loop(world: MemoryWorld, strategy: str, how: str) ->
     assert world.slot(child) in ("", "stopped")
     world.stop(top)
     assert stays(world, top, "stopped")()
-
-
-def test_66_new_specs_are_those_of_another_spawn(world: MemoryWorld) -> None:
-    top, [child], _ = family(world, "n66", "a")
-    world.stop(child)
-    world.remove(child)
-    assert world.spec(world.child("a", top, restart="transient"))["restart"] == "transient"

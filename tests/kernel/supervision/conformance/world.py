@@ -41,6 +41,9 @@ class World(Protocol):
 
     def remove(self, address: str) -> None: ...
 
+    def change(self, address: str, **fields: Any) -> None:
+        """Its spec, and its flags."""
+
     def pid(self, address: str) -> int:
         """Of what runs there, or has yet to end; 0 for nothing."""
 
@@ -64,6 +67,9 @@ class World(Protocol):
 
     def refused(self, call: Callable[[], object]) -> str:
         """The code of the error that ``call`` raises."""
+
+    def answer(self, call: Callable[[], object]) -> str:
+        """OTP's word in the error that ``call`` raises."""
 
 
 class MemoryWorld:
@@ -129,6 +135,9 @@ class MemoryWorld:
             self.settle()
             self.tree.remove_more()
 
+    def change(self, address: str, **fields: Any) -> None:
+        self.tree.processes.change(address, fields, b"", -1)
+
     def pid(self, address: str) -> int:
         process = self.tree.live.at(address)
         return process.pid if process is not None and process.state != "starting" else 0
@@ -173,3 +182,8 @@ class MemoryWorld:
             call()
         assert type(caught.value) is not KernelError, caught.value
         return str(caught.value.code)
+
+    def answer(self, call: Callable[[], object]) -> str:
+        with pytest.raises(KernelError) as caught:
+            call()
+        return caught.value.word

@@ -1,0 +1,187 @@
+"""What has to be done so that what is there becomes what an application declares. Values in, values out.
+
+An application is the supervisor ``/user/NAME`` and what it declared below that. What it made bears its mark; whatever
+else is there is left alone: a slot of somebody else at a declared address, or below what is to go, is a fault, and then
+nothing is done. What an agent made below itself is the agent's, and goes with it.
+
+A declared slot that is there and differs is *changed* where its fields can change while it runs, and *replaced*
+otherwise: removed with all below it and made anew, which forgets its conversations.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from kernel.model.address import parent
+from kernel.model.spec import ProcessSpec
+
+Action = Literal["remove", "replace", "change", "start", "add"]
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """A slot that is there. ``app``: the application that made it, empty for none; ``agents``: an agent made it, or it
+    is below one; ``down``: it waits for somebody to start it, as it is ``state``; ``dynamic``: made of a template.
+    """
+
+    address: str
+    spec: ProcessSpec
+    app: str = ""
+    agents: bool = False
+    down: bool = False
+    state: str = "running"
+    dynamic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to do at ``address``. ``fields``: those that differ; ``why``: in words, where they do not say it."""
+
+    action: Action
+    address: str
+    fields: tuple[str, ...] = ()
+    why: str = ""
+
+
+class Plan:
+    """Of one application. First it is told what is wanted, then what is there, each parents before children; then
+    ``faults``, or :meth:`takes_away`, :meth:`changes` and ``makes``, in this order.
+
+    It is asked for and told a little at a time, so that whoever does so can do other things in between.
+    """
+
+    def __init__(self, app: str, at_run_time: Collection[str] = ()) -> None:
+        self.faults: list[str] = []
+        self._changes: list[tuple[int, Step]] = []
+        self.makes: dict[str, Step] = {}
+        self.grows: Counter[str] = Counter()
+        """By how many children each process will have more, or fewer."""
+        self._app = app
+        self._at_run_time = frozenset(at_run_time)
+        self._wanted: dict[str, ProcessSpec] = {}
+        self._going: dict[str, Step | None] = {}  # None: it goes with what is above it
+
+    def want(self, address: str, spec: ProcessSpec) -> None:
+        """It is to be there."""
+        if address in self._wanted:
+            self.faults.append(f"{address} is declared twice")
+        self._wanted[address] = spec
+        self.makes[address] = Step("add", address)
+        self.grows[parent(address)] += 1
+
+    def see(self, slot: Present) -> None:
+        """It is there."""
+        wanted, above = self._wanted.get(slot.address), parent(slot.address)
+        if above in self._going:
+            self._goes_along(slot, above, wanted is not None)
+        elif slot.app != self._app:
+            if wanted is not None:
+                self.faults.append(f"{slot.address} is there, and application {self._app} did not make it")
+        elif wanted is None:
+            self._going[slot.address] = Step("remove", slot.address, why="it is not declared")
+        else:
+            self._compare(slot, wanted)
+        if wanted is not None or slot.address in self._going:
+            self.grows[above] -= 1
+
+    def _goes_along(self, slot: Present, above: str, wanted: bool) -> None:
+        self._going[slot.address] = None
+        if slot.app != self._app and not slot.agents:
+            self.faults.append(
+                f"{slot.address} would go with {above}, and application {self._app} did not make it"
+            )
+        elif wanted:
+            self.makes[slot.address] = Step("replace", slot.address, why=f"it goes with {above}")
+
+    def _compare(self, slot: Present, wanted: ProcessSpec) -> None:
+        differing = differences(wanted, slot.spec)
+        if not self._at_run_time.issuperset(differing) or _stays(slot, wanted, differing):
+            self._going[slot.address] = self.makes[slot.address] = Step("replace", slot.address, differing)
+            return
+        if differing:
+            self._changes.append((_turn(wanted, differing), Step("change", slot.address, differing)))
+        if slot.down:
+            self.makes[slot.address] = Step("start", slot.address, why=f"it is {slot.state}")
+        else:
+            del self.makes[slot.address]
+
+    def takes_away(self) -> Iterator[Step]:
+        """What goes, each with all below it, the last that was made first."""
+        return (step for step in reversed(self._going.values()) if step is not None)
+
+    def changes(self) -> list[Step]:
+        """What is changed while it is there. A child that is significant no more goes before the supervisor that is to
+        end with none, and one that becomes it behind the supervisor that is to."""
+        return [step for _, step in sorted(self._changes, key=lambda change: change[0])]
+
+    def steps(self) -> Iterator[Step]:
+        """All of them, as a person is told: what is taken away, changed, and made, started or replaced."""
+        yield from (step for step in self.takes_away() if step.action == "remove")
+        yield from self.changes()
+        yield from self.makes.values()
+
+
+def _stays(slot: Present, wanted: ProcessSpec, differing: Collection[str]) -> bool:
+    """Whether its supervisor would not take another spec of it: it has one for all its children, or would have to keep
+    a temporary one that does not run."""
+    temporary = "restart" in differing and wanted.restart == "temporary"
+    return bool(differing) and (slot.dynamic or (temporary and slot.state != "running"))
+
+
+def _turn(wanted: ProcessSpec, differing: Collection[str]) -> int:
+    if "significant" not in differing:
+        return 1
+    return 2 if wanted.significant else 0
+
+
+def differences(wanted: ProcessSpec, there: ProcessSpec) -> tuple[str, ...]:
+    """The fields in which two specs differ, as a spawn names them."""
+    differing = [
+        item.name for item in fields(wanted) if getattr(wanted, item.name) != getattr(there, item.name)
+    ]
+    if "config" not in differing:
+        return tuple(differing)
+    names = sorted({*wanted.config, *there.config})
+    own = [name for name in names if wanted.config.get(name) != there.config.get(name)]
+    return tuple(name for name in differing if name != "config") + tuple(own)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Steps that follow one another and are alike, as they are told: the first and last address, and how many."""
+
+    action: Action
+    address: str
+    last: str
+    count: int
+    fields: tuple[str, ...]
+    why: str
+
+    def takes(self, step: Step) -> bool:
+        """Whether ``step`` does the same to another replica of the entry: their names differ by a number."""
+        same = (self.action, self.fields, self.why) == (step.action, step.fields, step.why)
+        return same and _entry(self.address) == _entry(step.address) != ""
+
+    def with_(self, step: Step) -> Group:
+        """With ``step`` behind the others."""
+        return Group(self.action, self.address, step.address, self.count + 1, self.fields, self.why)
+
+
+def grouped(steps: Iterable[Step], before: Sequence[Group] = ()) -> list[Group]:
+    """The groups of ``before``, and of the ``steps`` that follow them."""
+    groups = list(before)
+    for step in steps:
+        if groups and groups[-1].takes(step):
+            groups[-1] = groups[-1].with_(step)
+        else:
+            groups.append(Group(step.action, step.address, step.address, 1, step.fields, step.why))
+    return groups
+
+
+def _entry(address: str) -> str:
+    """The address of a replica without its number; empty for what has none."""
+    stem, dash, number = address.rpartition("-")
+    return stem if dash and number.isdecimal() else ""

@@ -1,0 +1,1 @@
+"""Budgets: accounts of addresses, and what is reserved, spent and handed on of each. Pure."""

@@ -1,0 +1,296 @@
+"""The book of accounts of a node: what each was granted, and where that is.
+
+Theory of operation. An account belongs to an *address*, so a restart begins with what is left, and so does a process
+that crashes again and again. It has a line for each resource that it limits. What a process uses is charged to the
+nearest account at or above it that has such a line; a process below with an account of its own got that out of the
+line above, where it counts as **handed**. So at all times, for each line,
+
+    granted = spent + reserved + handed + left
+
+and what is below an account can never use more than it was granted. When an account is closed, what it has spent is
+spent of the one above, and the rest goes back there. Who asks pays too: beside the account of the process that acts
+stands that of the one whose message it handles, unless the first came out of the second.
+
+What is used at once is spent at once. A question to a model is reserved before it is put, at most what it can use, and
+settled by what it did use. Only there ``left`` can fall below 0: a model counts its tokens itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import get_args
+
+from kernel.model.address import ancestors, is_below
+from kernel.operations.rights.budgets import Budget, OnExhausted, Resource
+
+RESOURCES: tuple[Resource, ...] = get_args(Resource)
+WARN_PERCENT = 80
+LEVELS = (WARN_PERCENT, 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One resource of an account."""
+
+    granted: int
+    spent: int = 0
+    reserved: int = 0
+    handed: int = 0
+
+    @property
+    def left(self) -> int:
+        return self.granted - self.spent - self.reserved - self.handed
+
+    @property
+    def percent(self) -> int:
+        """How much of it is spent, rounded down."""
+        return 100 * self.spent // max(1, self.granted)
+
+    def spend(self, amount: int) -> Line:
+        return replace(self, spent=self.spent + amount)
+
+    def reserve(self, amount: int) -> Line:
+        return replace(self, reserved=self.reserved + amount)
+
+    def settle(self, reserved: int, spent: int) -> Line:
+        """``spent`` of what was ``reserved``; the rest is left again."""
+        return replace(self, reserved=self.reserved - reserved, spent=self.spent + spent)
+
+    def hand(self, amount: int) -> Line:
+        return replace(self, handed=self.handed + amount)
+
+    def take_back(self, handed: int, spent: int) -> Line:
+        """What was ``handed`` comes back, less what was ``spent`` of it."""
+        return replace(self, handed=self.handed - handed, spent=self.spent + spent)
+
+    def grant(self, amount: int) -> Line:
+        return replace(self, granted=self.granted + amount)
+
+
+@dataclass(slots=True)
+class Account:
+    """``told``: of each line how many percent of it somebody was told of last."""
+
+    address: str
+    then: OnExhausted
+    lines: dict[Resource, Line]
+    told: dict[Resource, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Tokens for a question: of ``accounts`` each, ``input`` of them for what it says. ``last``: of its turn."""
+
+    turn: str
+    ordinal: str
+    accounts: tuple[str, ...]
+    tokens: int
+    input: int
+    last: bool = False
+
+
+class Book:
+    """All accounts. ``due``: lines of which more is spent than somebody was told of, in the order in which it was."""
+
+    def __init__(self) -> None:
+        self.accounts: dict[str, Account] = {}
+        self.reservations: dict[tuple[str, str], Reservation] = {}
+        self.due: dict[tuple[str, Resource], None] = {}
+        self._of_turn: dict[str, dict[str, None]] = {}
+
+    # -- looking -------------------------------------------------------------------------------------------------
+
+    def nearest(self, address: str, resource: Resource) -> Account | None:
+        """The account that what ``address`` uses comes out of."""
+        if not self.accounts:
+            return None
+        for at in (address, *ancestors(address)):
+            account = self.accounts.get(at)
+            if account is not None and resource in account.lines:
+                return account
+        return None
+
+    def payers(self, address: str, sender: str, resource: Resource) -> list[Account]:
+        """Whose accounts pay for what the process at ``address`` does for ``sender``: both; of two of which one came
+        out of the other that one alone, since what it spends is spent of the other.
+        """
+        if not self.accounts:
+            return []
+        own = self.nearest(address, resource)
+        asks = sender.startswith("/") and "@" not in sender
+        theirs = self.nearest(sender, resource) if asks else None
+        found = [each for each in (own, theirs) if each is not None]
+        if len(found) < 2 or own is theirs:
+            return found[:1]
+        lower = [each for each in found if any(is_below(each.address, other.address) for other in found)]
+        return lower or found
+
+    def line(self, account: str, resource: Resource) -> Line | None:
+        kept = self.accounts.get(account)
+        return None if kept is None else kept.lines.get(resource)
+
+    # -- opening and closing -------------------------------------------------------------------------------------
+
+    def sources(self, parent: str, budget: Budget) -> dict[tuple[str, Resource], int]:
+        """Of which accounts how much would be handed to a new one below ``parent``."""
+        found = (
+            (self.nearest(parent, resource), resource, most) for resource, most in budget.amounts().items()
+        )
+        return {(above.address, resource): most for above, resource, most in found if above is not None}
+
+    def open(self, address: str, budget: Budget) -> None:
+        """A new account, out of those above it: of what is left there at most."""
+        self.close(address)
+        lines: dict[Resource, Line] = {}
+        for resource, amount in budget.amounts().items():
+            above = self.nearest(address, resource)
+            if above is not None:
+                amount = max(0, min(amount, above.lines[resource].left))
+                above.lines[resource] = above.lines[resource].hand(amount)
+            lines[resource] = Line(amount)
+        self.accounts[address] = Account(address, budget.then, lines)
+
+    def close(self, address: str) -> None:
+        """What was spent is so of the accounts above, the rest is theirs again. Those below are closed before."""
+        account = self.accounts.get(address)
+        if account is None:
+            return
+        for key in [key for key, kept in self.reservations.items() if address in kept.accounts]:
+            self._leave(key, address)
+        del self.accounts[address]
+        for resource, line in account.lines.items():
+            self.due.pop((address, resource), None)
+            above = self.nearest(address, resource)
+            if above is not None:
+                above.lines[resource] = above.lines[resource].take_back(line.granted, line.spent)
+                self._look(above, resource)
+
+    def _leave(self, key: tuple[str, str], address: str) -> None:
+        """An account goes while something is reserved of it: nobody knows what it will come to, so all of that."""
+        kept = self.reservations[key]
+        account = self.accounts[address]
+        account.lines["tokens"] = account.lines["tokens"].settle(kept.tokens, kept.tokens)
+        rest = tuple(each for each in kept.accounts if each != address)
+        self.reservations[key] = replace(kept, accounts=rest)
+
+    def grant(self, address: str, resource: Resource, amount: int) -> None:
+        """``amount`` more, out of the account above."""
+        account = self.accounts.get(address)
+        if account is None or resource not in account.lines:
+            return
+        above = self.nearest(ancestors(address)[0], resource)
+        if above is not None:
+            amount = max(0, min(amount, above.lines[resource].left))
+            above.lines[resource] = above.lines[resource].hand(amount)
+        line = account.lines[resource] = account.lines[resource].grant(amount)
+        if account.told.get(resource, 0) > line.percent:
+            account.told[resource] = self.level(account, resource)
+        self._look(account, resource)
+
+    # -- using ---------------------------------------------------------------------------------------------------
+
+    def spend(self, accounts: list[Account], resource: Resource, amount: int = 1) -> None:
+        for account in accounts:
+            account.lines[resource] = account.lines[resource].spend(amount)
+            self._look(account, resource)
+
+    def reserve(self, wanted: Reservation) -> None:
+        """Of accounts that are there; in the place of what was reserved for the same question."""
+        self.settle(wanted.turn, wanted.ordinal, 0)
+        there = tuple(each for each in wanted.accounts if self.line(each, "tokens") is not None)
+        if not there and not wanted.last:
+            return
+        for each in there:
+            lines = self.accounts[each].lines
+            lines["tokens"] = lines["tokens"].reserve(wanted.tokens)
+        self.reservations[wanted.turn, wanted.ordinal] = replace(wanted, accounts=there)
+        self._of_turn.setdefault(wanted.turn, {})[wanted.ordinal] = None
+
+    def settle(self, turn: str, ordinal: str, spent: int) -> None:
+        """A question has come to ``spent`` tokens."""
+        kept = self.reservations.pop((turn, ordinal), None)
+        if kept is None:
+            return
+        ordinals = self._of_turn[turn]
+        del ordinals[ordinal]
+        if not ordinals:
+            del self._of_turn[turn]
+        for each in kept.accounts:
+            account = self.accounts[each]
+            account.lines["tokens"] = account.lines["tokens"].settle(kept.tokens, spent)
+            self._look(account, "tokens")
+
+    def settle_turn(self, turn: str) -> None:
+        """Nobody hears any more what its open questions have come to: all that was reserved is spent."""
+        for ordinal in list(self._of_turn.get(turn, ())):
+            self.settle(turn, ordinal, self.reservations[turn, ordinal].tokens)
+
+    # -- as it was kept ------------------------------------------------------------------------------------------
+
+    def hold(self, account: Account) -> None:
+        """An account as it was. Raises ValueError."""
+        unknown = [each for each in (*account.lines, *account.told) if each not in RESOURCES]
+        if unknown or account.then not in get_args(OnExhausted) or account.address in self.accounts:
+            raise ValueError(f"{account.address} has an account of {unknown}, {account.then!r}, or two")
+        self.accounts[account.address] = account
+        for resource in account.lines:
+            self._look(account, resource)
+
+    def hold_reservation(self, kept: Reservation) -> None:
+        """A reservation as it was: its tokens are counted where they were reserved. Raises ValueError."""
+        if any(self.line(each, "tokens") is None for each in kept.accounts):
+            raise ValueError(
+                f"question {kept.ordinal} of {kept.turn} has tokens of an account that is not there"
+            )
+        self.reservations[kept.turn, kept.ordinal] = kept
+        self._of_turn.setdefault(kept.turn, {})[kept.ordinal] = None
+
+    # -- telling -------------------------------------------------------------------------------------------------
+
+    def _look(self, account: Account, resource: Resource) -> None:
+        if self.level(account, resource) > account.told.get(resource, 0):
+            self.due[account.address, resource] = None
+        else:
+            self.due.pop((account.address, resource), None)
+
+    @staticmethod
+    def level(account: Account, resource: Resource) -> int:
+        """The highest of :data:`LEVELS` that what is spent has come to."""
+        percent = account.lines[resource].percent
+        return max((level for level in LEVELS if level <= percent), default=0)
+
+    def tell(self, address: str, resource: Resource, percent: int) -> None:
+        """Somebody was told that so much of a line is spent."""
+        self.due.pop((address, resource), None)
+        account = self.accounts.get(address)
+        if account is not None and resource in account.lines:
+            account.told[resource] = percent
+
+    def faults(self) -> Iterator[str]:
+        """Where the book does not add up."""
+        reserved: dict[str, int] = {}
+        for kept in self.reservations.values():
+            for each in kept.accounts:
+                reserved[each] = reserved.get(each, 0) + kept.tokens
+        handed: dict[tuple[str, str], int] = {}
+        for account in self.accounts.values():
+            for resource, line in account.lines.items():
+                above = self.nearest(ancestors(account.address)[0], resource)
+                if above is not None:
+                    key = above.address, resource
+                    handed[key] = handed.get(key, 0) + line.granted
+        for account in self.accounts.values():
+            for resource, line in account.lines.items():
+                expected = {
+                    "handed": handed.get((account.address, resource), 0),
+                    "reserved": reserved.get(account.address, 0) if resource == "tokens" else 0,
+                }
+                if any(getattr(line, name) != amount for name, amount in expected.items()) or line.spent < 0:
+                    yield f"{account.address} {resource}: {line}, but {expected}"
+
+
+def lines_of(book: Book, address: str) -> Mapping[Resource, Account]:
+    """By resource, the account that ``address`` draws on."""
+    found = ((resource, book.nearest(address, resource)) for resource in RESOURCES)
+    return {resource: account for resource, account in found if account is not None}

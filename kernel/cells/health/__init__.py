@@ -1,0 +1,1 @@
+"""Whether cells are there, and who takes them down."""

@@ -1,0 +1,1 @@
+"""The tables of states of a turn and of a call, and what reads them."""

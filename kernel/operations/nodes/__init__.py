@@ -1,0 +1,1 @@
+"""What may be asked of a cluster and of its nodes."""

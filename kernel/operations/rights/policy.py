@@ -1,0 +1,46 @@
+"""Operations on policy: what it says, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, TypedDict
+
+from kernel.operations.operation import Limit, Noun, OfTarget, Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Explain(OfTarget):
+    """``tool`` by its name."""
+
+    tool: Annotated[str, Limit(min_length=1, max_length=64)]
+
+
+class Rule(TypedDict):
+    """What one rule says. ``rule``: tools, deny, or the name of a gate."""
+
+    rule: str
+    decision: str
+    reasons: list[str]
+
+
+class Explained(TypedDict):
+    """The ``decision`` (allow, deny, escalate) on a call of ``tool`` by the process, in a turn that a person asked for,
+    and every rule that said something. What a rule says of the arguments of a call is not in it.
+    """
+
+    address: str
+    tool: str
+    decision: str
+    rules: list[Rule]
+
+
+class Policy(Noun):
+    """What may be done, and why not."""
+
+    explain = Operation(
+        "GET",
+        "/policy/explain",
+        Explain,
+        Explained,
+        "Which rules allow a process a tool, or deny it.",
+    )

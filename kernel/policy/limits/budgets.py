@@ -1,0 +1,50 @@
+"""Budgets: what a process, or whoever has it act, has used up is refused from then on. It is the accounts that say so
+(:mod:`kernel.budget`), of addresses: a process that was started again has no more.
+"""
+
+from __future__ import annotations
+
+from kernel.budget.allowance import why_no_message, why_no_tool
+from kernel.errors import Busy
+from kernel.policy.proposal import (
+    AskModel,
+    Broadcast,
+    Facts,
+    Proposal,
+    Publish,
+    SendMessage,
+    SpawnProcess,
+    UseTool,
+    Verdict,
+    deny,
+)
+
+
+def budgets_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
+    """One tool call, one message, and the tokens of a question have to be left; and of what a new process is to have
+    for itself all of it, where it comes out of somebody's.
+    """
+    asker, book = proposal.asker, facts.state.accounts.book
+    match proposal.operation:
+        case AskModel(unpaid=unpaid):
+            return deny(unpaid, Busy) if unpaid else None
+        case _ if not book.accounts:
+            return None
+        case UseTool(paid=False) if asker.turn in facts.state.accounts.landed:
+            return _denied("the last answer of this turn was given, and no tool is called after it")
+        case UseTool(paid=False) if asker.process:
+            return _denied(why_no_tool(book, asker.process, asker.principal))
+        case SendMessage(answers=False) if asker.process:
+            return _denied(why_no_message(book, asker.process))
+        case Publish(receivers=many) | Broadcast(receivers=many) if asker.process:
+            return _denied(why_no_message(book, asker.process, many))
+        case SpawnProcess(spec, parent, promised=promised) if spec.budget is not None:
+            for (above, resource), amount in book.sources(parent, spec.budget).items():
+                left = book.accounts[above].lines[resource].left - promised.get((above, resource), 0)
+                if left < amount:
+                    return _denied(f"{above} has {max(0, left)} {resource} left, and cannot give {amount}")
+    return None
+
+
+def _denied(why: str) -> Verdict | None:
+    return deny(f"budget: {why}", Busy) if why else None

@@ -1,0 +1,1 @@
+"""How child slots are checked, written and changed."""

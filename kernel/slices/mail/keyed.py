@@ -1,0 +1,104 @@
+"""What people have sent under a key: who sends the same again under the same key is answered, and nothing is sent.
+
+Known are the keys of the last day, of these the newest :data:`MOST_KEYS`. Both follow from the journal alone. Of the
+key and of what was asked only digests are kept: what a person wrote is in entries, which can be erased.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kernel.model.machines.machine import event_of
+from kernel.model.machines.turn_states import TURN_EVENTS, TurnEvent
+from kernel.model.rows import as_rows, made, row
+from kernel.slice import Handler, Table, Told
+from kernel.slices.mailboxes import message_id
+
+KEPT_S = 86_400
+MOST_KEYS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """The message that was sent under a ``key``; ``request``: digest of what was asked. ``status``: as what its turn
+    ended, or ``dead``; empty while it is not answered. ``turn``: that turn, when it is one of this node.
+    """
+
+    key: str
+    request: str
+    id: str
+    to: str
+    time_us: int
+    status: str = ""
+    turn: str = ""
+
+    @property
+    def seq(self) -> int:
+        """The entry that accepted it."""
+        return int(self.id[1:])
+
+
+class KeyedMessages(Table[str, Keyed]):
+    """By the digest of the key, oldest first."""
+
+    NAME = "keyed"
+    MIGRATIONS = {0: lambda rows: []}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        super().__init__(OrderedDict())
+        self._key_of: dict[str, str] = {}
+
+    def hears(self) -> Mapping[str, Handler]:
+        return {
+            "message.keyed": self._keyed,
+            "message.dead": lambda told: self._end(told.body["id"], "dead"),
+            "message.cancelled": lambda told: self._end(told.body["id"], "cancelled"),
+            "message.replied": lambda told: self._end(told.body["id"], told.body.get("status", "ok")),
+            "message.unanswered": lambda told: self._end(told.body["id"], "unanswered"),
+            "turn.ended": self._turn_ended,
+        }
+
+    def known(self, key: str, now_us: int) -> Keyed | None:
+        """What was sent under the key of this digest, unless that is forgotten by ``now_us``."""
+        found = self.get(key)
+        return None if found is None or _is_old(found, now_us) else found
+
+    def _keyed(self, told: Told) -> None:
+        body = told.body
+        self._take(body["key"])
+        self._hold(Keyed(body["key"], body["request"], body["id"], body["to"], told.time_us))
+        while len(self) > MOST_KEYS or _is_old(next(iter(self.values())), told.time_us):
+            self._take(next(iter(self)))
+
+    def _hold(self, keyed: Keyed) -> None:
+        self._kept[keyed.key] = keyed
+        self._key_of[keyed.id] = keyed.key
+
+    def _take(self, key: str) -> None:
+        keyed = self._kept.pop(key, None)
+        if keyed is not None and self._key_of.get(keyed.id) == key:
+            del self._key_of[keyed.id]
+
+    def _turn_ended(self, told: Told) -> None:
+        if event_of(TURN_EVENTS, "turn.ended", told.body) is TurnEvent.END:
+            turn = told.body["turn"]
+            self._end(message_id(turn), told.body["status"], turn)
+
+    def _end(self, ident: str, status: str, turn: str = "") -> None:
+        key = self._key_of.get(ident)
+        if key is not None:
+            self._kept[key] = replace(self._kept[key], status=status, turn=turn)
+
+    def rows(self) -> Any:
+        return [row(keyed) for keyed in self.values()]
+
+    def restore(self, rows: Any) -> None:
+        for each in as_rows(rows):
+            self._hold(made(Keyed, each))
+
+
+def _is_old(keyed: Keyed, now_us: int) -> bool:
+    return keyed.time_us < now_us - KEPT_S * 1_000_000

@@ -1,0 +1,122 @@
+"""Tells of budgets that are nearly, or wholly, used up: the process, the agent above it, and the ledger.
+
+What is due stands in the book (:mod:`kernel.budget.account`); ``budget.warned`` takes it away, in one unit with the
+messages, which are of kind ``budget``. So each is told once, whenever the node dies. When all of one is spent, a
+process whose budget says ``pause`` is suspended in the same unit, and one whose budget says ``stop`` is stopped by its
+supervisor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from itertools import islice
+
+from chain.ledger.ledger import Draft
+from kernel.budget.account import WARN_PERCENT, Account
+from kernel.errors import KernelError
+from kernel.message.message_signals import MessageArrived
+from kernel.message.messaging import Messaging, Outgoing
+from kernel.model.address import parent
+from kernel.model.commands import Command
+from kernel.operations.rights.budgets import PAUSED_BY, Resource
+from kernel.process.processes import Processes, suspension
+from kernel.slices.mailboxes import BUDGET
+from kernel.state.recorder import Recorder
+from kernel.state.unit import Unit
+from kernel.supervision.reducer import SlotState
+from kernel.values import canonical
+
+AT_ONCE = 50
+SESSION = "main"
+NO_TRACE = bytes(16)
+
+
+class BudgetWatch:
+    """Writes what is due, and stops what has nothing left."""
+
+    def __init__(self, recorder: Recorder, messaging: Messaging, processes: Processes) -> None:
+        self._recorder = recorder
+        self._state = recorder.state
+        self._messaging = messaging
+        self._processes = processes
+
+    def recover(self) -> None:
+        """What the last boot had told of, and did not come to stop."""
+        for account in list(self._state.accounts.book.accounts.values()):
+            if 100 in account.told.values():
+                self._stop(account)
+        self.look()
+
+    def look(self) -> None:
+        """Tell what is due; while the ledger takes nothing, later."""
+        self._recorder.until_writable("budgets", self._tell)
+
+    def short(self, address: str) -> None:
+        """Tokens that do not suffice for a question are never spent to the last. So those of an account that is to
+        pause or stop its process count as used up then, if it has been warned: of what is not nearly spent, a question
+        may be too long for once.
+        """
+        self._recorder.until_writable(f"tokens of {address}", partial(self._use_up, address))
+
+    def _use_up(self, address: str) -> None:
+        book = self._state.accounts.book
+        account = book.accounts.get(address)
+        if account is None or account.then not in ("pause", "stop") or account.told.get("tokens") == 100:
+            return
+        if book.level(account, "tokens") < WARN_PERCENT:
+            return
+        unit = self._recorder.unit()
+        self._warn(unit, account, "tokens", 100)
+        self._recorder.commit(unit)
+        self._stop(account)
+
+    def _tell(self) -> None:
+        book = self._state.accounts.book
+        due = [(book.accounts[address], resource) for address, resource in islice(book.due, AT_ONCE)]
+        if not due:
+            return
+        unit = self._recorder.unit()
+        for account, resource in due:
+            self._warn(unit, account, resource, book.level(account, resource))
+        self._recorder.commit(unit)
+        for account, resource in due:
+            if account.told.get(resource) == 100:
+                self._stop(account)
+        if book.due:
+            asyncio.get_running_loop().call_soon(self.look)
+
+    def _warn(self, unit: Unit, account: Account, resource: Resource, percent: int) -> None:
+        line, address = account.lines[resource], account.address
+        said = {"address": address, "resource": resource, "percent": percent}
+        said |= {"spent": line.spent, "granted": line.granted}
+        cause = unit.next_seq
+        unit.add(Draft("budget.warned", said, 0, ""))
+        slot = self._state.slots.get(address)
+        if account.then == "pause" and percent == 100 and slot is not None and not slot.suspended:
+            unit.add(suspension("process.suspended", address, Command(cause, PAUSED_BY)))
+        above = self._state.slots.worker_above(parent(address))
+        for to in (address,) if above is None else (address, above.address):
+            if to not in self._state.slots or self._state.slots.down(to) is not None:
+                continue
+            out = Outgoing(
+                sender=address,
+                target=to,
+                text=canonical({**said, "then": account.then, "left": line.left}),
+                session=SESSION,
+                trace=NO_TRACE,
+                cause=cause,
+                rights=frozenset(),
+                kind=BUDGET,
+            )
+            self._messaging.accept(unit, out, to)
+            unit.say(MessageArrived(to))
+
+    def _stop(self, account: Account) -> None:
+        slot = self._state.slots.get(account.address)
+        if account.then != "stop" or slot is None or slot.state in (SlotState.STOPPED, SlotState.PARKED):
+            return
+        try:
+            self._processes.stop(account.address)
+        except KernelError:  # what it is below is down already, or about to be
+            return

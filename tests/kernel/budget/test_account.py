@@ -1,0 +1,230 @@
+"""The book of accounts adds up, whatever happens, and nobody uses more than all above granted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from kernel.budget.account import Account, Book, Line, Reservation
+from kernel.model.address import ancestors, is_below
+from kernel.operations.rights.budgets import Budget, Resource, read_budget
+
+ADDRESSES = ["/user/a", "/user/a/b", "/user/a/b/c", "/user/a/d", "/user/e"]
+resources = st.sampled_from(["tool_calls", "tokens"])
+addresses = st.sampled_from(ADDRESSES)
+amounts = st.integers(1, 200)
+
+
+class Ledger(RuleBasedStateMachine):
+    """The book beside a slow and obvious account of it: each amount that was granted from outside, and each that was
+    spent, by where it was.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.book = Book()
+        self.outside: dict[tuple[str, Resource], int] = {}
+        self.spent: dict[tuple[str, Resource], int] = {}
+        self.number = 0
+
+    def _root(self, address: str, resource: Resource) -> bool:
+        return self.book.nearest(ancestors(address)[0], resource) is None
+
+    @rule(address=addresses, calls=st.none() | amounts, tokens=st.none() | amounts)
+    def open(self, address: str, calls: int | None, tokens: int | None) -> None:
+        if (calls, tokens) == (None, None) or address in self.book.accounts:
+            return
+        if any(is_below(each, address) for each in self.book.accounts):
+            return  # a process is made before what is below it
+        budget = Budget(tool_calls=calls, tokens=tokens)
+        for resource, amount in budget.amounts().items():
+            if self._root(address, resource):
+                self.outside[address, resource] = amount
+        self.book.open(address, budget)
+
+    @rule(address=addresses)
+    def close(self, address: str) -> None:
+        for each in reversed(ADDRESSES):
+            if each == address or is_below(each, address):
+                self._close(each)
+
+    def _close(self, address: str) -> None:
+        account = self.book.accounts.get(address)
+        if account is None:
+            return
+        open_before = {
+            key: kept.tokens for key, kept in self.book.reservations.items() if address in kept.accounts
+        }
+        self.book.close(address)
+        for resource in account.lines:
+            above = self.book.nearest(address, resource)
+            gone = self.spent.pop((address, resource), 0)
+            if resource == "tokens":
+                gone += sum(open_before.values())
+            if above is None:
+                self.outside.pop((address, resource), None)
+            else:
+                key = above.address, resource
+                self.spent[key] = self.spent.get(key, 0) + gone
+
+    @rule(address=addresses, resource=resources, amount=amounts)
+    def grant(self, address: str, resource: Resource, amount: int) -> None:
+        line = self.book.line(address, resource)
+        if line is not None and self._root(address, resource):
+            self.outside[address, resource] += amount
+        self.book.grant(address, resource, amount)
+
+    @rule(address=addresses, sender=addresses, resource=resources)
+    def spend(self, address: str, sender: str, resource: Resource) -> None:
+        payers = self.book.payers(address, sender, resource)
+        if all(account.lines[resource].left >= 1 for account in payers):
+            self.book.spend(payers, resource)
+            for account in payers:
+                key = account.address, resource
+                self.spent[key] = self.spent.get(key, 0) + 1
+
+    @rule(address=addresses, sender=addresses, tokens=amounts)
+    def reserve(self, address: str, sender: str, tokens: int) -> None:
+        payers = self.book.payers(address, sender, "tokens")
+        if payers and all(account.lines["tokens"].left >= tokens for account in payers):
+            self.number += 1
+            names = tuple(account.address for account in payers)
+            self.book.reserve(Reservation("t", str(self.number), names, tokens, tokens // 2))
+
+    @rule(part=st.integers(0, 100), turn=st.booleans())
+    def settle(self, part: int, turn: bool) -> None:
+        kept = next(iter(self.book.reservations.values()), None)
+        if kept is None:
+            return
+        ends = list(self.book.reservations.values()) if turn else [kept]
+        for each in ends:
+            used = each.tokens if turn else each.tokens * part // 100
+            for account in each.accounts:
+                self.spent[account, "tokens"] = self.spent.get((account, "tokens"), 0) + used
+        if turn:
+            self.book.settle_turn("t")
+        else:
+            self.book.settle("t", kept.ordinal, kept.tokens * part // 100)
+
+    @rule()
+    def tell(self) -> None:
+        for address, resource in list(self.book.due):
+            self.book.tell(address, resource, self.book.level(self.book.accounts[address], resource))
+
+    @invariant()
+    def adds_up(self) -> None:
+        assert list(self.book.faults()) == []
+        for account in self.book.accounts.values():
+            for resource, line in account.lines.items():
+                assert line.granted == line.spent + line.reserved + line.handed + line.left
+                assert line.left >= 0
+                assert line.spent == self.spent.get((account.address, resource), 0)
+        for (address, resource), amount in self.outside.items():
+            held = self.book.line(address, resource)
+            assert held is not None and held.granted == amount
+
+    @invariant()
+    def is_the_same_when_it_is_held_anew(self) -> None:
+        again = Book()
+        for account in self.book.accounts.values():
+            again.hold(Account(account.address, account.then, dict(account.lines), dict(account.told)))
+        for kept in self.book.reservations.values():
+            again.hold_reservation(kept)
+        assert again.due.keys() == self.book.due.keys()
+        assert list(again.faults()) == []
+
+
+TestLedger = Ledger.TestCase
+
+
+def told(book: Book) -> list[Any]:
+    return [(address, resource) for address, resource in book.due]
+
+
+def test_what_is_below_an_account_cannot_use_more_than_it_whatever_its_own_words() -> None:
+    book = Book()
+    book.open("/user/a", Budget(tool_calls=10))
+    book.open("/user/a/b", Budget(tool_calls=8))
+    book.open("/user/a/c", Budget(tool_calls=8))
+    assert [book.line(each, "tool_calls") for each in ("/user/a", "/user/a/b", "/user/a/c")] == [
+        Line(10, handed=10),
+        Line(8),
+        Line(2),
+    ]
+
+
+def test_a_closed_account_gives_back_what_it_has_not_spent() -> None:
+    book = Book()
+    book.open("/user/a", Budget(tool_calls=10))
+    for _ in range(3):  # a child that comes again under its name does not begin anew with the parent's
+        book.open("/user/a/b", Budget(tool_calls=2))
+        book.spend(book.payers("/user/a/b", "operator", "tool_calls"), "tool_calls", 2)
+        book.close("/user/a/b")
+    assert book.line("/user/a", "tool_calls") == Line(10, spent=6)
+
+
+def test_who_asks_pays_beside_who_acts_unless_one_came_out_of_the_other() -> None:
+    book = Book()
+    for address in ("/user/a", "/user/e"):
+        book.open(address, Budget(tool_calls=10))
+    book.open("/user/a/b", Budget(tool_calls=5))
+
+    def pay(address: str, sender: str) -> list[str]:
+        return [account.address for account in book.payers(address, sender, "tool_calls")]
+
+    assert pay("/user/a/b", "operator") == ["/user/a/b"]
+    assert pay("/user/a/b", "/user/e") == ["/user/a/b", "/user/e"]
+    assert pay("/user/a/b", "/user/a") == ["/user/a/b"]
+    assert pay("/user/a", "/user/a/b") == ["/user/a/b"]
+    assert pay("/user/a/x", "/user/a") == ["/user/a"]
+    assert pay("/user/x", "/user/e/y") == ["/user/e"]
+    assert pay("/user/x", "/user/e@weftos-1") == []
+
+
+def test_what_is_due_no_more_since_more_was_granted_is_not_told() -> None:
+    book = Book()
+    book.open("/user/a", Budget(tool_calls=1))
+    book.spend(book.payers("/user/a", "operator", "tool_calls"), "tool_calls")
+    assert told(book) == [("/user/a", "tool_calls")]
+    book.grant("/user/a", "tool_calls", 9)
+    assert told(book) == []
+
+
+def test_each_level_is_due_once_and_again_when_more_is_granted() -> None:
+    book = Book()
+    book.open("/user/a", Budget(tool_calls=10))
+    payers = book.payers("/user/a", "operator", "tool_calls")
+    book.spend(payers, "tool_calls", 7)
+    assert told(book) == []
+    book.spend(payers, "tool_calls", 1)
+    assert told(book) == [("/user/a", "tool_calls")]
+    book.tell("/user/a", "tool_calls", 80)
+    book.spend(payers, "tool_calls", 1)
+    assert told(book) == []
+    book.spend(payers, "tool_calls", 1)
+    assert told(book) == [("/user/a", "tool_calls")]
+    book.tell("/user/a", "tool_calls", 100)
+    book.grant("/user/a", "tool_calls", 10)
+    book.spend(payers, "tool_calls", 6)
+    assert told(book) == [("/user/a", "tool_calls")]
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (5, "is a map"),
+        ({"tols": 5}, "no field 'tols'"),
+        ({"tool_calls": 0}, "tool_calls is 0"),
+        ({"tokens": True}, "tokens is True"),
+        ({"tokens": 2.5}, "tokens is 2.5"),
+        ({"messages": 2**60}, "must be a whole number"),
+        ({"then": "refuse"}, "it limits nothing"),
+        ({"tokens": 5, "then": "pray"}, "then is 'pray', none of wrap_up"),
+    ],
+)
+def test_every_wrong_budget_is_named(value: object, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        read_budget(value)

@@ -1,0 +1,57 @@
+"""Commands about budgets, and the option that says one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from kernel.operations.rights.budgets import Budget, Resource, read_budget
+from weftos.cli.terminal.options import AsJson, Data, Looked, Target, client, group, listed
+from weftos.cli.terminal.output import Output
+
+budget = group("What processes may use up.")
+
+_FIELDS = ("account", "resource", "granted", "spent", "reserved", "handed", "left", "then")
+
+
+def read_amounts(words: Sequence[str] | None) -> Budget | None:
+    """The budget in options NAME=AMOUNT. Raises BadParameter."""
+    if not words:
+        return None
+    said: dict[str, Any] = {}
+    try:
+        for word in words:
+            name, equals, value = word.partition("=")
+            if not equals or name in said:
+                raise ValueError(f"{word[:80]!r} is not NAME=AMOUNT, or {name[:40]} is given twice")
+            said[name] = int(value) if value.isascii() and value.isdigit() else value
+        return read_budget(said)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="'--budget'") from None
+
+
+@budget.command("show")
+def show(target: Looked, data: Data = None, as_json: AsJson = False) -> None:
+    """Show the accounts that what a process uses comes out of."""
+    with client(data) as node:
+        _show(Output(as_json), node.budgets.show(target))
+
+
+@budget.command("grant")
+def grant(
+    target: Target,
+    resource: Annotated[Resource, typer.Argument(help="What it is to have more of.")],
+    amount: Annotated[int, typer.Argument(metavar="AMOUNT", min=1, help="How much more.")],
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give a process more of what it has a budget of, out of the account above it where there is one."""
+    with client(data) as node:
+        _show(Output(as_json), node.budgets.grant(target, resource=resource, amount=amount))
+
+
+def _show(out: Output, lines: Sequence[Any]) -> None:
+    columns = tuple(field.upper() for field in _FIELDS)
+    listed(out, lines, columns, lambda row: [row[field] for field in _FIELDS], "it has no limit", keys=2)

@@ -1,0 +1,72 @@
+"""What a process may do: as it is said when it is spawned, and why policy decides as it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from kernel.operations.rights.capabilities import Capabilities, read_capabilities
+from weftos.cli.terminal.options import AsJson, Data, Looked, client, group
+from weftos.cli.terminal.output import Output
+
+policy = group("What processes may do, and why not.")
+
+_TRUTHS = {"yes": True, "no": False}
+
+
+def _truth(text: str) -> bool:
+    if text not in _TRUTHS:
+        raise ValueError(f"{text!r} is neither yes nor no")
+    return _TRUTHS[text]
+
+
+def _names(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
+
+
+_READERS: Mapping[str, Callable[[str], Any]] = {
+    "deny": _names,
+    "messages": str,
+    "listed": _names,
+    "spawn": _truth,
+    "topics": _names,
+    "memory": _names,
+    "paths": _names,
+}
+
+
+def read_words(words: Sequence[str] | None) -> Capabilities | None:
+    """The capabilities in options NAME=VALUE. Raises BadParameter."""
+    if not words:
+        return None
+    said: dict[str, Any] = {}
+    try:
+        for word in words:
+            name, equals, value = word.partition("=")
+            if not equals or name not in _READERS:
+                raise ValueError(f"{word[:80]!r} is not NAME=VALUE with one of {', '.join(_READERS)}")
+            if name in said:
+                raise ValueError(f"{name} is given twice: give all of it in one, separated by commas")
+            said[name] = _READERS[name](value)
+        return read_capabilities(said)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="'--capability'") from None
+
+
+@policy.command("explain")
+def explain(
+    target: Looked,
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="Name of a tool.")],
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show which rules allow a process a tool, or deny it, in a turn that a person asked for."""
+    out = Output(as_json)
+    with client(data) as node:
+        found = node.policy.explain(target, tool=tool)
+    out.document(found)
+    out.say(f"{found['address']}, {found['tool']}: {found['decision']}")
+    rows = ([rule["rule"], rule["decision"], "; ".join(rule["reasons"])] for rule in found["rules"])
+    out.table(("RULE", "DECISION", "WHY"), rows, keys=1)
