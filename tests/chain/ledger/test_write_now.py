@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import math
 import threading
 from typing import Any
 
@@ -21,10 +22,10 @@ from tests.patience import HANG_S
 
 @pytest.fixture(autouse=True)
 def all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loop may wait as often as it likes, and nothing is written that nobody asked for: on a slow machine a head
-    is due meanwhile.
+    """The loop may wait as often as it likes, and nothing is written that nobody asked for: not the first head
+    either, which is recorded whenever the signer is done. No time is as long as NaN.
     """
-    monkeypatch.setattr(chain.ledger.ledger, "HEAD_RECORD_S", 10**6)
+    monkeypatch.setattr(chain.ledger.ledger, "HEAD_RECORD_S", math.nan)
     monkeypatch.setattr(chain.journal.pace, "SHARE", 1)
     monkeypatch.setattr(chain.journal.pace, "LONE_GROUPS", 0)
     monkeypatch.setattr(
@@ -65,12 +66,6 @@ class SeenDisk(MemoryDisk):
         super().sync(handle)
 
 
-async def head_is_recorded(ledger: Ledger) -> None:
-    """The first head, and so the only one, is on the disk: what comes now somebody has asked for."""
-    await ledger.commit([draft(0)], durable=True).durable()
-    await until(lambda: ledger._head_recorded_at > float("-inf") and ledger._unwritten.newest is None)
-
-
 def test_the_loop_writes_for_a_lone_caller_and_no_other_thread_has_a_part_in_it() -> None:
     disk = SeenDisk()
 
@@ -87,7 +82,7 @@ def test_a_disk_that_hangs_does_not_hold_the_loop_and_nobody_is_told_before_it_i
     disk = SeenDisk()
 
     async def work(ledger: Ledger) -> None:
-        await head_is_recorded(ledger)
+        await ledger.commit([draft(0)], durable=True).durable()
         disk.answers, disk.writers = [False], []
         disk.go_on.clear()
         tickets = [ledger.commit([draft(1)], durable=True)]
@@ -157,7 +152,6 @@ def test_commits_that_nobody_waits_for_wait_for_the_next_one_that_somebody_does(
     disk = SeenDisk()
 
     async def work(ledger: Ledger) -> None:
-        await head_is_recorded(ledger)
         loop = asyncio.get_running_loop()
         for number in range(4):
             written, since_s = len(disk.writers), loop.time()
@@ -236,8 +230,11 @@ def test_what_the_loop_does_not_write_at_once_is_not_written_while_a_frame_is_he
 
 
 def test_full_heads_wake_no_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chain.ledger.ledger, "HEAD_RECORD_S", 10**6)  # the first head, and no other
+
     async def work(ledger: Ledger) -> None:
-        await head_is_recorded(ledger)
+        await ledger.commit([draft(0)], durable=True).durable()
+        await until(lambda: ledger._head_recorded_at > float("-inf") and ledger._unwritten.newest is None)
         await ledger.publish()
         loop = asyncio.get_running_loop()
         woken: list[object] = []
