@@ -40,6 +40,10 @@ python_path = ["{PLUGINS}"]
 import = "timing:act"
 python_path = ["{PLUGINS}"]
 
+[tools.breed]
+import = "timing:breed"
+python_path = ["{PLUGINS}"]
+
 [behaviours.stopwatch]
 import = "timing:Stopwatch"
 python_path = ["{PLUGINS}"]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import time
+from pathlib import Path
 from typing import Any
 
 from kernel.abi import Message, ModelRequest, ProcessInfo, Syscalls, ToolCall, TurnResult
@@ -32,6 +34,19 @@ def act(text: str) -> str:
         text: any text
     """
     return text
+
+
+@tool(effects="external")
+def breed(note: str) -> str:
+    """Have a process of its own sleep for an hour; its pid goes into a file.
+
+    Args:
+        note: path of the file
+    """
+    with subprocess.Popen(["sleep", "3600"]) as child:
+        Path(note).write_text(f"{child.pid}\n")
+        child.wait()
+    return "done"
 
 
 def context(size: int) -> tuple[dict[str, Any], ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import socket
 import threading
 import uuid
@@ -218,6 +219,44 @@ def test_a_message_over_the_limit_is_refused(node: LiveNode) -> None:
     node.api.spawn("reader")
     with refused("invalid", "limit 262144"):
         node.api.send("reader", "x" * 262_145)
+
+
+@pytest.mark.parametrize("framing", ["Content-Length: 1073741824", "Transfer-Encoding: chunked"])
+def test_a_message_of_a_gigabyte_is_refused_long_before_it_was_read(node: LiveNode, framing: str) -> None:
+    piece = b"x" * 65536
+    piece = b"%x\r\n%s\r\n" % (len(piece), piece) if "chunked" in framing else piece
+    sent = 0
+    with dial(node, "control.sock") as connection:
+        head = f"POST /v1/send HTTP/1.1\r\nHost: w\r\nContent-Type: application/json\r\n{framing}\r\n\r\n"
+        connection.sendall(head.encode())
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            while sent < 2**30 and not select.select([connection], [], [], 0)[0]:
+                connection.sendall(piece)
+                sent += len(piece)
+        answer = connection.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 413") and sent < 2**24, sent
+
+
+@pytest.mark.parametrize("supervisor", ["own", "/user/own"])
+def test_a_supervisor_that_would_be_its_own_is_refused(node: LiveNode, supervisor: str) -> None:
+    with refused("not_found", "own"):
+        node.api.spawn("own", supervisor=True, under=supervisor)
+    assert not [row for row in node.api.ps(all=True) if row["name"] == "own"]
+
+
+def test_an_agent_makes_no_supervisors_however_it_asks(node: LiveNode) -> None:
+    node.api.spawn("bomber", behaviour="planner", tools=["spawn_agent"])
+    asked = [
+        {"supervisor": True},
+        {"strategy": "one_for_one"},
+        {"behaviour": "supervisor"},
+        {"type": "supervisor"},
+    ]
+    results = node.plan(
+        "bomber", *(("spawn_agent", {"name": f"s{n}", **more}) for n, more in enumerate(asked))
+    )
+    assert [result["status"] for result in results] == ["error"] * len(asked), results
+    assert not [row for row in node.api.ps(all=True) if row["address"].startswith("/user/bomber/")]
 
 
 def test_bytes_that_are_no_text_are_refused_where_they_enter(node: LiveNode) -> None:
