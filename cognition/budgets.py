@@ -9,10 +9,10 @@ from typing import Any
 def budget_note(text: str) -> dict[str, Any]:
     """A message of kind ``budget`` as a record of the session: no model is asked about it."""
     said = json.loads(text)
-    words = (
-        f"[budget] {said['address']} has used {said['spent']} of its {said['granted']} "
-        f"{said['resource'].replace('_', ' ')} ({_so_far(said)})."
-    )
+    what, spent, granted = said["resource"].replace("_", " "), str(said["spent"]), str(said["granted"])
+    if said["resource"] == "money":
+        what, spent, granted = "units of money", _in_units(said["spent"]), _in_units(said["granted"])
+    words = f"[budget] {said['address']} has used {spent} of its {granted} {what} ({_so_far(said)})."
     return {"role": "user", "content": words}
 
 
@@ -20,3 +20,8 @@ def _so_far(said: dict[str, Any]) -> str:
     if said["percent"] == 100 and said["spent"] < said["granted"]:
         return "the rest is too little for a question"
     return f"{said['percent']} % or more"
+
+
+def _in_units(millionths: int) -> str:
+    whole, part = divmod(millionths, 10**6)
+    return f"{whole}.{part:06}".rstrip("0").rstrip(".")

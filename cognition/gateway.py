@@ -175,6 +175,7 @@ def _as_dict(answer: ModelAnswer) -> dict[str, Any]:
         "tool_calls": [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in answer.tool_calls],
         "input_tokens": answer.input_tokens,
         "output_tokens": answer.output_tokens,
+        "cached_tokens": answer.cached_tokens,
     }
 
 

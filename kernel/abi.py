@@ -208,13 +208,16 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """What the model said: ``text``, tool calls, or both. ``status`` is ``ok`` or ``error`` (``text`` says why)."""
+    """What the model said: ``text``, tool calls, or both. ``status`` is ``ok`` or ``error`` (``text`` says why).
+    ``cached_tokens``: how many of the ``input_tokens`` its provider had kept from before; 0 where nobody counts.
+    """
 
     status: Literal["ok", "error"]
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ from kernel.turn.budget_watch import BudgetWatch
 from kernel.turn.cancels import Cancels, WasCut
 from kernel.turn.divergence import Divergences
 from kernel.turn.opened_sessions import OpenedSessions
-from kernel.turn.turn_signals import BudgetsDue, SessionRead, TokensShort, TurnDrained
+from kernel.turn.turn_signals import BudgetsDue, BudgetShort, SessionRead, TurnDrained
 from kernel.turn.turns import TurnParts, Turns
 from kernel.turn.value_calls import ValueCalls
 from kernel.worker.workers import Workers
@@ -305,7 +305,7 @@ class Kernel:
             TurnDrained: (lambda said: processes.drained(said.pid),),
             TurnOver: (syscalls.over,),
             BudgetsDue: (lambda said: self._budget_watch.look(),),
-            TokensShort: (lambda said: self._budget_watch.short(said.address),),
+            BudgetShort: (lambda said: self._budget_watch.short(said.address, said.resource),),
             WasCut: (self.cancels.was_cut,),
             TurnCut: (self.tool_calls.cut,),
             QuestionDropped: (self.remote.dropped,),

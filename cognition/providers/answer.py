@@ -70,7 +70,7 @@ class AnswerBuilder:
         self._text: list[str] = []
         self._calls: dict[int, _Call] = {}
         self._bytes = 0
-        self._tokens = (0, 0)
+        self._tokens = (0, 0, 0)
         self.complete = False
 
     def add(self, chunk: dict[str, Any]) -> str:
@@ -79,7 +79,7 @@ class AnswerBuilder:
             raise self._reported(chunk["error"])
         usage = chunk.get("usage")
         if isinstance(usage, dict):
-            self._tokens = (_count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens")))
+            self._tokens = _counted(usage)
         choices = chunk.get("choices")
         if not isinstance(choices, list) or not choices:
             return ""
@@ -199,6 +199,13 @@ def _content(content: Any) -> str:
         parts = [part.get("text") for part in content if isinstance(part, dict)]
         return "".join(part for part in parts if isinstance(part, str))
     return ""
+
+
+def _counted(usage: dict[str, Any]) -> tuple[int, int, int]:
+    """Tokens read, tokens written, and how many of those read had been kept."""
+    read, details = _count(usage.get("prompt_tokens")), usage.get("prompt_tokens_details")
+    cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else 0
+    return read, _count(usage.get("completion_tokens")), min(read, cached)
 
 
 def _count(value: Any) -> int:

@@ -11,8 +11,9 @@ and what is below an account can never use more than it was granted. When an acc
 spent of the one above, and the rest goes back there. Who asks pays too: beside the account of the process that acts
 stands that of the one whose message it handles, unless the first came out of the second.
 
-What is used at once is spent at once. A question to a model is reserved before it is put, at most what it can use, and
-settled by what it did use. Only there ``left`` can fall below 0: a model counts its tokens itself.
+What is used at once is spent at once. A question to a model is reserved before it is put, at most what it can use, in
+tokens and in money, and settled by what it did use, once. Only there ``left`` can fall below 0: a model counts its
+tokens itself.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
+from kernel.budget.reservation import Reservation
 from kernel.model.address import ancestors, is_below
 from kernel.operations.rights.budgets import Budget, OnExhausted, Resource
 
@@ -76,18 +78,6 @@ class Account:
     then: OnExhausted
     lines: dict[Resource, Line]
     told: dict[Resource, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """Tokens for a question: of ``accounts`` each, ``input`` of them for what it says. ``last``: of its turn."""
-
-    turn: str
-    ordinal: str
-    accounts: tuple[str, ...]
-    tokens: int
-    input: int
-    last: bool = False
 
 
 class Book:
@@ -156,8 +146,9 @@ class Book:
         account = self.accounts.get(address)
         if account is None:
             return
-        for key in [key for key, kept in self.reservations.items() if address in kept.accounts]:
-            self._leave(key, address)
+        for key, kept in list(self.reservations.items()):
+            if address in kept.accounts or address in kept.payers:
+                self._leave(key, address)
         del self.accounts[address]
         for resource, line in account.lines.items():
             self.due.pop((address, resource), None)
@@ -169,10 +160,11 @@ class Book:
     def _leave(self, key: tuple[str, str], address: str) -> None:
         """An account goes while something is reserved of it: nobody knows what it will come to, so all of that."""
         kept = self.reservations[key]
-        account = self.accounts[address]
-        account.lines["tokens"] = account.lines["tokens"].settle(kept.tokens, kept.tokens)
-        rest = tuple(each for each in kept.accounts if each != address)
-        self.reservations[key] = replace(kept, accounts=rest)
+        lines = self.accounts[address].lines
+        for resource, accounts, amount in kept.parts:
+            if address in accounts:
+                lines[resource] = lines[resource].settle(amount, amount)
+        self.reservations[key] = kept.of_those(lambda each, resource: each != address)
 
     def grant(self, address: str, resource: Resource, amount: int) -> None:
         """``amount`` more, out of the account above."""
@@ -197,18 +189,22 @@ class Book:
 
     def reserve(self, wanted: Reservation) -> None:
         """Of accounts that are there; in the place of what was reserved for the same question."""
-        self.settle(wanted.turn, wanted.ordinal, 0)
-        there = tuple(each for each in wanted.accounts if self.line(each, "tokens") is not None)
-        if not there and not wanted.last:
+        self.settle(wanted.turn, wanted.ordinal, {})
+        there = self._of_those_there(wanted)
+        if not there.accounts and not there.payers and not wanted.last:
             return
-        for each in there:
-            lines = self.accounts[each].lines
-            lines["tokens"] = lines["tokens"].reserve(wanted.tokens)
-        self.reservations[wanted.turn, wanted.ordinal] = replace(wanted, accounts=there)
+        for resource, accounts, amount in there.parts:
+            for each in accounts:
+                lines = self.accounts[each].lines
+                lines[resource] = lines[resource].reserve(amount)
+        self.reservations[wanted.turn, wanted.ordinal] = there
         self._of_turn.setdefault(wanted.turn, {})[wanted.ordinal] = None
 
-    def settle(self, turn: str, ordinal: str, spent: int) -> None:
-        """A question has come to ``spent`` tokens."""
+    def _of_those_there(self, wanted: Reservation) -> Reservation:
+        return wanted.of_those(lambda each, resource: self.line(each, resource) is not None)
+
+    def settle(self, turn: str, ordinal: str, spent: Mapping[Resource, int]) -> None:
+        """A question has come to so much of each resource."""
         kept = self.reservations.pop((turn, ordinal), None)
         if kept is None:
             return
@@ -216,15 +212,17 @@ class Book:
         del ordinals[ordinal]
         if not ordinals:
             del self._of_turn[turn]
-        for each in kept.accounts:
-            account = self.accounts[each]
-            account.lines["tokens"] = account.lines["tokens"].settle(kept.tokens, spent)
-            self._look(account, "tokens")
+        for resource, accounts, amount in kept.parts:
+            for each in accounts:
+                account = self.accounts[each]
+                account.lines[resource] = account.lines[resource].settle(amount, spent.get(resource, 0))
+                self._look(account, resource)
 
     def settle_turn(self, turn: str) -> None:
         """Nobody hears any more what its open questions have come to: all that was reserved is spent."""
         for ordinal in list(self._of_turn.get(turn, ())):
-            self.settle(turn, ordinal, self.reservations[turn, ordinal].tokens)
+            kept = self.reservations[turn, ordinal]
+            self.settle(turn, ordinal, {resource: amount for resource, _, amount in kept.parts})
 
     # -- as it was kept ------------------------------------------------------------------------------------------
 
@@ -238,10 +236,10 @@ class Book:
             self._look(account, resource)
 
     def hold_reservation(self, kept: Reservation) -> None:
-        """A reservation as it was: its tokens are counted where they were reserved. Raises ValueError."""
-        if any(self.line(each, "tokens") is None for each in kept.accounts):
+        """A reservation as it was: it is counted where it was made. Raises ValueError."""
+        if self._of_those_there(kept) != kept:
             raise ValueError(
-                f"question {kept.ordinal} of {kept.turn} has tokens of an account that is not there"
+                f"question {kept.ordinal} of {kept.turn} has something of an account that is not there"
             )
         self.reservations[kept.turn, kept.ordinal] = kept
         self._of_turn.setdefault(kept.turn, {})[kept.ordinal] = None
@@ -269,10 +267,11 @@ class Book:
 
     def faults(self) -> Iterator[str]:
         """Where the book does not add up."""
-        reserved: dict[str, int] = {}
+        reserved: dict[tuple[str, str], int] = {}
         for kept in self.reservations.values():
-            for each in kept.accounts:
-                reserved[each] = reserved.get(each, 0) + kept.tokens
+            for resource, accounts, amount in kept.parts:
+                for each in accounts:
+                    reserved[each, resource] = reserved.get((each, resource), 0) + amount
         handed: dict[tuple[str, str], int] = {}
         for account in self.accounts.values():
             for resource, line in account.lines.items():
@@ -284,7 +283,7 @@ class Book:
             for resource, line in account.lines.items():
                 expected = {
                     "handed": handed.get((account.address, resource), 0),
-                    "reserved": reserved.get(account.address, 0) if resource == "tokens" else 0,
+                    "reserved": reserved.get((account.address, resource), 0),
                 }
                 if any(getattr(line, name) != amount for name, amount in expected.items()) or line.spent < 0:
                     yield f"{account.address} {resource}: {line}, but {expected}"

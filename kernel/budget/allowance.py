@@ -2,33 +2,43 @@
 said of it beside a question.
 
 A question to a model says how much it reads; how much is written in answer is clamped, so that both fit into what is
-left. Of an account that is to ``wrap_up``, a **landing** is kept: five in a hundred, or what another question as long
-as this one needs, whichever is more. The question that would begin it is the last of its turn: no tools are offered
-with it, and all that is left may go into its answer.
+left of tokens, and what both cost into what is left of money. Of an account that is to ``wrap_up``, a **landing** is
+kept: five in a hundred, or what another question as long as this one needs, whichever is more. The question that would
+begin it is the last of its turn: no tools are offered with it, and all that is left may go into its answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from kernel.budget.account import RESOURCES, Account, Book
-from kernel.operations.rights.budgets import Resource
+from kernel.budget.price import NOTHING, Price
+from kernel.budget.reservation import Reservation
+from kernel.operations.rights.budgets import Resource, said_of, shown
 
 LANDING_PART = 20
 LEAST_OUTPUT = 64
 LANDING_OUTPUT = 256
 MOST_OUTPUT = 16_384
-"""Tokens of one answer, where there is a budget of them."""
+"""Tokens of one answer, where there is a budget of them or of money."""
 _BYTES_A_TOKEN = 3
 _BESIDE = 80  # what a model reads beside the words, and the note of what is left
 
 
+class Asked(NamedTuple):
+    """Whom a question is put to: ``name`` of provider and model, and what that costs, None when nobody has said it."""
+
+    name: str
+    price: Price | None
+
+
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """``accounts`` that pay; ``tokens`` to reserve of each, of them ``input``; ``last``: without tools, and no other
-    question follows in its turn. ``note``: what its model is told of what is left. ``why``: it may not be put;
-    ``short``: whose tokens are too few for it.
+    """``accounts`` that pay tokens, and ``payers`` of money at ``price``; ``tokens`` and ``money`` to reserve of each,
+    ``input`` of the tokens for what it says; ``last``: without tools, and no other question follows in its turn.
+    ``note``: what its model is told of what is left. ``why``: it may not be put; ``short``: whose account has too
+    little of what for it.
     """
 
     accounts: tuple[str, ...] = ()
@@ -37,12 +47,29 @@ class Allowance:
     last: bool = False
     note: str = ""
     why: str = ""
-    short: str = ""
+    short: tuple[str, Resource] | None = None
+    payers: tuple[str, ...] = ()
+    money: int = 0
+    price: Price = NOTHING
 
     @property
     def output(self) -> int:
         """Tokens of the answer at most, 0 for no limit."""
         return self.tokens - self.input
+
+
+class _Purse(NamedTuple):
+    """An account that pays a question: how long an answer it pays for, at most and while a landing is kept."""
+
+    account: Account
+    resource: Resource
+    whole: int
+    beside_landing: int
+
+    @property
+    def left(self) -> str:
+        line = self.account.lines[self.resource]
+        return f"{shown(self.resource, line.left)} of {_granted(self.account, self.resource)} left"
 
 
 FREE = Allowance()
@@ -85,7 +112,7 @@ def why_no_message(book: Book, address: str, many: int = 1) -> str:
     )
 
 
-def question(book: Book, address: str, sender: str, size_bytes: int, landed: bool) -> Allowance:
+def question(book: Book, address: str, sender: str, size_bytes: int, landed: bool, asked: Asked) -> Allowance:
     """What a question of that size may use. ``landed``: the last one of its turn was put already."""
     if not book.accounts:
         return FREE
@@ -95,10 +122,47 @@ def question(book: Book, address: str, sender: str, size_bytes: int, landed: boo
     found = _wraps_up(book, address, sender)
     if found is not None and landed:
         return Allowance(why=f"budget: {_used_up(*found)}, and the last answer was given")
-    payers = book.payers(address, sender, "tokens")
     last = found is not None
-    allowed = _of_tokens(payers, tokens_in(size_bytes), last, landed) if payers else Allowance(last=last)
+    allowed = _paid(book, address, sender, tokens_in(size_bytes), last, landed, asked)
     return allowed if allowed.why else replace(allowed, note=_left(book, address, sender, allowed))
+
+
+def put_again(book: Book, kept: Reservation, asked: Asked) -> Allowance:
+    """What a question may use that was put before, maybe to somebody else: as many tokens, at what they cost now."""
+    price, money = asked.price, 0
+    if kept.payers:
+        if price is None:
+            return _without_price(book.accounts[kept.payers[0]], asked)
+        money = price.most(kept.input, kept.tokens - kept.input)
+    for each in kept.payers:
+        account = book.accounts[each]
+        left = account.lines["money"].left + kept.money
+        if left < money:
+            return Allowance(
+                why=f"budget: {each} has {shown('money', left)} of {_granted(account, 'money')} left, and this "
+                f"question may cost {shown('money', money)}",
+                short=(each, "money"),
+            )
+    return _as_kept(kept, money, price or NOTHING)
+
+
+def put_as_before(kept: Reservation) -> Allowance:
+    """What a question may use that was put before, to whom it is put now."""
+    return _as_kept(kept, kept.money, kept.price)
+
+
+def _as_kept(kept: Reservation, money: int, price: Price) -> Allowance:
+    return Allowance(
+        kept.accounts, kept.tokens, kept.input, kept.last, payers=kept.payers, money=money, price=price
+    )
+
+
+def _without_price(account: Account, asked: Asked) -> Allowance:
+    return Allowance(
+        why=f"budget: {account.address} has a budget of money, and nothing says what {asked.name} costs: declare its "
+        "price in the node's configuration ([providers.NAME.prices.MODEL], input and output), or ask a model that "
+        "has one"
+    )
 
 
 def _left(book: Book, address: str, sender: str, allowed: Allowance) -> str:
@@ -107,8 +171,9 @@ def _left(book: Book, address: str, sender: str, allowed: Allowance) -> str:
     for resource in RESOURCES:
         payers = book.payers(address, "" if resource == "messages" else sender, resource)
         if payers:
-            line = min((account.lines[resource] for account in payers), key=lambda line: line.left)
-            said.append(f"{max(0, line.left)} of {line.granted} {resource.replace('_', ' ')}")
+            account = min(payers, key=lambda each: each.lines[resource].left)
+            left = max(0, account.lines[resource].left)
+            said.append(f"{shown(resource, left)} of {_granted(account, resource)}")
     if not said:
         return ""
     most = f" This answer may have {allowed.output} tokens." if allowed.output else ""
@@ -116,33 +181,73 @@ def _left(book: Book, address: str, sender: str, allowed: Allowance) -> str:
     return f"[budget] Left: {', '.join(said)}.{most}{last}"
 
 
-def _of_tokens(payers: Collection[Account], reads: int, last: bool, landed: bool) -> Allowance:
-    names = tuple(account.address for account in payers)
-    scarce = min(payers, key=lambda account: account.lines["tokens"].left - _landing(account, reads))
-    beyond = scarce.lines["tokens"].left - _landing(scarce, reads) - reads
-    if not last and beyond >= LEAST_OUTPUT:
-        return Allowance(names, reads + min(beyond, MOST_OUTPUT), reads)
-    if landed:
-        return Allowance(why=f"budget: {_used_up(scarce, 'tokens')}, and the last answer was given")
-    least = min(account.lines["tokens"].left for account in payers)
-    if least - reads < LEAST_OUTPUT:
-        return Allowance(
-            why=f"budget: {scarce.address} has {least} of {scarce.lines['tokens'].granted} tokens left, and this "
-            f"question alone is about {reads}",
-            short=scarce.address,
-        )
-    return Allowance(names, reads + min(least - reads, MOST_OUTPUT), reads, True)
+def _paid(
+    book: Book, address: str, sender: str, reads: int, last: bool, landed: bool, asked: Asked
+) -> Allowance:
+    """What fits into the tokens and the money of all who pay."""
+    tokens, money = (book.payers(address, sender, resource) for resource in ("tokens", "money"))
+    if money and asked.price is None:
+        return _without_price(money[0], asked)
+    price = asked.price if money and asked.price is not None else NOTHING
+    purses = [_of_tokens(account, reads) for account in tokens]
+    purses += [_of_money(account, reads, price) for account in money]
+    if not purses:
+        return Allowance(last=last)
+    scarce = min(purses, key=lambda purse: purse.beside_landing)
+    if last or scarce.beside_landing < LEAST_OUTPUT:
+        if landed:
+            return Allowance(
+                why=f"budget: {_used_up(scarce.account, scarce.resource)}, and the last answer was given"
+            )
+        last, scarce = True, min(purses, key=lambda purse: purse.whole)
+        if scarce.whole < LEAST_OUTPUT:
+            return _too_little(scarce, reads, price)
+    answer = min(scarce.whole if last else scarce.beside_landing, MOST_OUTPUT)
+    return Allowance(
+        tuple(account.address for account in tokens),
+        reads + answer,
+        reads,
+        last,
+        payers=tuple(account.address for account in money),
+        money=price.most(reads, answer),
+        price=price,
+    )
 
 
-def _landing(account: Account, reads: int) -> int:
-    if account.then != "wrap_up":
-        return 0
-    return max(account.lines["tokens"].granted // LANDING_PART, reads + LANDING_OUTPUT)
+def _of_tokens(account: Account, reads: int) -> _Purse:
+    line, landing = account.lines["tokens"], 0
+    if account.then == "wrap_up":
+        landing = max(line.granted // LANDING_PART, reads + LANDING_OUTPUT)
+    whole = line.left - reads
+    return _Purse(account, "tokens", whole, whole - landing)
+
+
+def _of_money(account: Account, reads: int, price: Price) -> _Purse:
+    line, landing = account.lines["money"], 0
+    if account.then == "wrap_up" and price != NOTHING:
+        landing = max(line.granted // LANDING_PART, price.most(reads, LANDING_OUTPUT))
+    whole = price.affords(line.left, reads, MOST_OUTPUT)
+    return _Purse(account, "money", whole, price.affords(line.left - landing, reads, MOST_OUTPUT))
+
+
+def _too_little(purse: _Purse, reads: int, price: Price) -> Allowance:
+    needs = f"is about {reads}"
+    if purse.resource == "money":
+        needs = f"may cost {shown('money', price.most(reads, LEAST_OUTPUT))} with the shortest answer"
+    return Allowance(
+        why=f"budget: {purse.account.address} has {purse.left}, and this question alone {needs}",
+        short=(purse.account.address, purse.resource),
+    )
 
 
 def _wraps_up(book: Book, address: str, sender: str) -> tuple[Account, Resource] | None:
     """The account that is to wrap up, and of what it has nothing left: of messages it is who sends that pays, alone."""
-    paid_by: tuple[tuple[Resource, str], ...] = (("tool_calls", sender), ("messages", ""), ("tokens", sender))
+    paid_by: tuple[tuple[Resource, str], ...] = (
+        ("tool_calls", sender),
+        ("messages", ""),
+        ("tokens", sender),
+        ("money", sender),
+    )
     for resource, asks in paid_by:
         account = exhausted(book, address, asks, resource)
         if account is not None and account.then == "wrap_up":
@@ -151,5 +256,8 @@ def _wraps_up(book: Book, address: str, sender: str) -> tuple[Account, Resource]
 
 
 def _used_up(account: Account, resource: Resource) -> str:
-    granted = account.lines[resource].granted
-    return f"{account.address} has used up its {granted} {resource.replace('_', ' ')}"
+    return f"{account.address} has used up its {_granted(account, resource)}"
+
+
+def _granted(account: Account, resource: Resource) -> str:
+    return f"{shown(resource, account.lines[resource].granted)} {said_of(resource)}"

@@ -15,7 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kernel.budget.account import Account, Book, Line, Reservation
+from kernel.budget.account import Account, Book, Line
+from kernel.budget.price import Price
+from kernel.budget.reservation import Reservation
 from kernel.model.rows import as_list, as_number, as_rows, as_text, made, row
 from kernel.model.spec import ProcessSpec
 from kernel.operations.rights.budgets import Resource
@@ -24,6 +26,7 @@ from kernel.slices.mailboxes import MESSAGE, PUBLICATION, turn_id
 from kernel.slices.turns import Turn, Turns
 
 _BYTES_A_TOKEN = 3
+_PRICES = "input_price", "output_price", "cached_price"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,11 @@ class Accounts(Slice):
     """The book, the clocks of turns, and the turns whose last question was put (``landed``)."""
 
     NAME = "accounts"
-    MIGRATIONS = {0: lambda rows: [[], [], [], []]}  # noqa: RUF012
+    FORMAT = 2
+    MIGRATIONS = {  # noqa: RUF012
+        0: lambda rows: [[], [], [], []],
+        1: lambda rows: _with_money(*rows),
+    }
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns
@@ -106,11 +113,21 @@ class Accounts(Slice):
 
     def _reserved(self, told: Told) -> None:
         body = told.body
-        accounts = tuple(body["accounts"])
         if body["turn"] not in self._turns:
             return
-        amounts = body["tokens"], body["input"], body["last"]
-        self.book.reserve(Reservation(body["turn"], body["ordinal"], accounts, *amounts))
+        self.book.reserve(
+            Reservation(
+                body["turn"],
+                body["ordinal"],
+                tuple(body["accounts"]),
+                body["tokens"],
+                body["input"],
+                body["last"],
+                tuple(body.get("payers", ())),
+                body.get("money", 0),
+                Price(*(body.get(name, 0) for name in _PRICES)),
+            )
+        )
         if body["last"]:
             self.landed[body["turn"]] = None
 
@@ -194,9 +211,15 @@ class Accounts(Slice):
         self.landed = dict.fromkeys(map(as_text, as_list(landed)))
 
 
-def _used(body: Mapping[str, Any], kept: Reservation) -> int:
-    """Tokens that an answer came to. Of a server that does not count, about how many."""
-    counted = int(body["input_tokens"] + body["output_tokens"])
-    if counted or body["status"] != "ok":
-        return counted
-    return kept.input + len(json.dumps(body["answer"])) // _BYTES_A_TOKEN
+def _with_money(accounts: Any, reservations: Any, *others: Any) -> list[Any]:
+    """Rows as they were before questions were paid for."""
+    return [accounts, [[*kept, [], 0, [0, 0, 0]] for kept in reservations], *others]
+
+
+def _used(body: Mapping[str, Any], kept: Reservation) -> dict[Resource, int]:
+    """What an answer came to. Of a server that does not count, about how much."""
+    read, written = body["input_tokens"], body["output_tokens"]
+    if not (read or written) and body["status"] == "ok":
+        read, written = kept.input, len(json.dumps(body["answer"])) // _BYTES_A_TOKEN
+    money = kept.price.of(read, written, body.get("cached_tokens", 0))
+    return {"tokens": read + written, "money": money}

@@ -21,6 +21,7 @@ from kernel.slices.mailboxes import turn_id
 from kernel.slices.turns import Call, Turn, Turns, rank
 from kernel.values import cut_bytes
 
+_TOKENS = "input_tokens", "output_tokens", "cached_tokens"
 INTENDED = (CallState.UNDER_WAY, CallState.IN_DOUBT)
 
 
@@ -188,7 +189,7 @@ class Calls(Slice):
             before = call.bytes
             call.state = state
             call.outcome = {"status": body["status"], "answer": body["answer"]}
-            call.outcome["tokens"] = [body["input_tokens"], body["output_tokens"]]
+            call.outcome["tokens"] = [body[name] for name in _TOKENS if name in body]
             self._keep(body["turn"], call.bytes - before)
 
     def _value(self, told: Told) -> None:

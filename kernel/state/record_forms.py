@@ -126,8 +126,19 @@ FORMS: Mapping[str, Reads] = {
     "turn.diverged": _reads("turn ordinal recorded asked", recorded=_json_object, asked=_json_object),
     "turn.decided": _reads("turn ordinal decision", decision=_known(TURN_EVENTS, "turn.decided")),
     "model.asked": _reads("turn ordinal call_hash", lack="provider model tools asked"),
-    "model.answered": _reads("turn ordinal status answer input_tokens output_tokens"),
-    "budget.reserved": _reads("turn ordinal accounts tokens input last", tokens=_number, input=_number),
+    "model.answered": _reads(
+        "turn ordinal status answer input_tokens output_tokens", lack="cached_tokens", cached_tokens=_number
+    ),
+    "budget.reserved": _reads(
+        "turn ordinal accounts tokens input last",
+        lack="payers money input_price output_price cached_price",
+        tokens=_number,
+        input=_number,
+        money=_number,
+        input_price=_number,
+        output_price=_number,
+        cached_price=_number,
+    ),
     "budget.granted": _reads("address resource amount", resource=_RESOURCES.__contains__, amount=_number),
     "budget.warned": _reads("address resource percent", resource=_RESOURCES.__contains__, percent=_number),
     "tool.verdict": _reads("turn decision"),

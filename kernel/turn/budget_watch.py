@@ -52,22 +52,22 @@ class BudgetWatch:
         """Tell what is due; while the ledger takes nothing, later."""
         self._recorder.until_writable("budgets", self._tell)
 
-    def short(self, address: str) -> None:
-        """Tokens that do not suffice for a question are never spent to the last. So those of an account that is to
-        pause or stop its process count as used up then, if it has been warned: of what is not nearly spent, a question
-        may be too long for once.
+    def short(self, address: str, resource: Resource) -> None:
+        """Tokens, or money, that do not suffice for a question are never spent to the last. So those of an account that
+        is to pause or stop its process count as used up then, if it has been warned: of what is not nearly spent, a
+        question may be too long for once.
         """
-        self._recorder.until_writable(f"tokens of {address}", partial(self._use_up, address))
+        self._recorder.until_writable(f"{resource} of {address}", partial(self._use_up, address, resource))
 
-    def _use_up(self, address: str) -> None:
+    def _use_up(self, address: str, resource: Resource) -> None:
         book = self._state.accounts.book
         account = book.accounts.get(address)
-        if account is None or account.then not in ("pause", "stop") or account.told.get("tokens") == 100:
+        if account is None or account.then not in ("pause", "stop") or account.told.get(resource) == 100:
             return
-        if book.level(account, "tokens") < WARN_PERCENT:
+        if resource not in account.lines or book.level(account, resource) < WARN_PERCENT:
             return
         unit = self._recorder.unit()
-        self._warn(unit, account, "tokens", 100)
+        self._warn(unit, account, resource, 100)
         self._recorder.commit(unit)
         self._stop(account)
 

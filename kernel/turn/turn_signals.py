@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kernel.operations.rights.budgets import Resource
 from kernel.signals import Signal
 
 
@@ -28,7 +29,8 @@ class BudgetsDue(Signal):
 
 
 @dataclass(frozen=True, slots=True)
-class TokensShort(Signal):
-    """What is left of the tokens of an account was too little for a question."""
+class BudgetShort(Signal):
+    """What is left of the tokens or the money of an account was too little for a question."""
 
     address: str
+    resource: Resource

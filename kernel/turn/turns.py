@@ -27,6 +27,7 @@ from kernel.message.watch import Watchers
 from kernel.model.capability import Rights, intersect
 from kernel.model.spec import ProcessSpec
 from kernel.model.states import ProcessEvent, ProcessState
+from kernel.operations.rights.budgets import Resource
 from kernel.process.ends import End, Ends
 from kernel.process.live import LiveProcess, LiveTable
 from kernel.process.process_signals import ProcessExited
@@ -38,7 +39,7 @@ from kernel.state.recorder import Recorder
 from kernel.state.unit import Unit
 from kernel.turn.divergence import draft_divergence
 from kernel.turn.histories import Histories
-from kernel.turn.turn_signals import BudgetsDue, SessionRead, TokensShort, TurnDrained
+from kernel.turn.turn_signals import BudgetsDue, BudgetShort, SessionRead, TurnDrained
 from kernel.values import cut_bytes, plain, sha256_hex, text_of
 
 
@@ -265,10 +266,9 @@ class Turns:
         if self._state.accounts.book.due:
             self._signals.say(BudgetsDue())
 
-    def short_of_tokens(self, account: str) -> None:
-        """A question was refused since ``account`` had too few left for it; empty: for another reason."""
-        if account:
-            self._signals.say(TokensShort(account))
+    def too_little(self, account: str, resource: Resource) -> None:
+        """A question was refused since ``account`` had too little left for it."""
+        self._signals.say(BudgetShort(account, resource))
 
     def has_ended(self, ident: str) -> bool:
         """Whether a turn that is open by the record has ended already: the disk has not taken that yet."""

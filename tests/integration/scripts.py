@@ -62,6 +62,7 @@ def models(effects: Effects) -> Json:
         "not-held": _one_call("file_write", {"path": "x", "content": "y"}),
         "schema": _one_call("calculator", {"expresion": 1}),
         "nothing": _rounds({"text": ""}),
+        "kept": _rounds({"text": "four words of it", "cached_tokens": 6}),
         "for-ever": _rounds({"tool_calls": [call("calculator", {"expression": "1+1"})]}, after="last"),
         "large": _one_call("calculator", json.dumps({"expression": "1" * 300 * 1024})),
         "10-mb": _one_call("calculator", json.dumps({"expression": "1" * 10 * 2**20})),

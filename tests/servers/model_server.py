@@ -22,6 +22,7 @@ An answer has some of these keys:
   endless             "text": a stream that never ends; "comments": keep-alives for ever;
                       "silence": nothing at all; "line": one line without end
   big_bytes           text of that many bytes
+  cached_tokens       how many of the tokens read it says it had kept
 
 ``GET /requests`` gives everything that was asked so far: path, headers (lower case), body, and whether who asked has
 ``left`` before the end of the answer.
@@ -205,7 +206,10 @@ def completion(answer: Json, body: Json) -> Json:
 
 
 def usage(answer: Json) -> Json:
-    return {"prompt_tokens": 10, "completion_tokens": len(said_text(answer).split())}
+    used: Json = {"prompt_tokens": 10, "completion_tokens": len(said_text(answer).split())}
+    if "cached_tokens" in answer:
+        used["prompt_tokens_details"] = {"cached_tokens": answer["cached_tokens"]}
+    return used
 
 
 def delta(said: Json, finish: str | None = None) -> Json:

@@ -6,10 +6,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from kernel.budget.price import Price
 from kernel.cell.conversation import canonical_json, digest_of
 from kernel.helper.helper import Answered, HelperLost, HelperRefused
 from tests.kernel.twins.put_by import answer_by
 from tests.simulation.world import World
+
+PRICE = Price(7, 1_300_000, 3)
 
 
 class SimulatedGateway:
@@ -53,3 +56,6 @@ class SimulatedGateway:
 
     def resolve(self, provider: str, model: str) -> tuple[str, str]:
         return provider or "twin", model or "twin-1"
+
+    def price(self, provider: str, model: str) -> Price | None:
+        return PRICE

@@ -303,6 +303,7 @@ class Life:
             tool_calls=choose.choice((None, 3, 30)),
             messages=choose.choice((None, 2, 20)),
             tokens=choose.choice((600, 2_000, 100_000)),
+            money=choose.choice((None, "0.001", "0.03")),
             then=then,
         )
 

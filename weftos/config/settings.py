@@ -23,6 +23,8 @@ from pydantic import (
 
 from kernel.bounds import Bounds
 from kernel.bounds import check as check_bounds
+from kernel.budget.price import NOTHING, Price
+from kernel.operations.rights.money import millionths
 from kernel.operations.spawning import Isolation
 from weftos.config.provider_kinds import KINDS
 
@@ -182,8 +184,32 @@ class PeerSettings(Section):
     )
 
 
+def _price(text: str) -> str:
+    millionths(text)
+    return text
+
+
+PriceText = Annotated[str, AfterValidator(_price)]
+
+
+class PriceSettings(Section):
+    """What a million tokens of a model cost, as text, in whatever unit all prices of the node are in: of what it reads
+    (``input``), of what it writes (``output``), and of what it reads and its provider had kept (``cached``, as
+    ``input`` when left out).
+    """
+
+    input: PriceText
+    output: PriceText
+    cached: PriceText | None = None
+
+    def price(self) -> Price:
+        """In millionths."""
+        cached = self.input if self.cached is None else self.cached
+        return Price(millionths(self.input), millionths(self.output), millionths(cached))
+
+
 class ProviderSettings(Section):
-    """A source of model answers."""
+    """A source of model answers. ``prices``: by model, for processes that have a budget of money."""
 
     kind: Annotated[str, AfterValidator(_provider_kind)]
     base_url: Annotated[str, Field(max_length=2048), AfterValidator(_server_url)] | None = None
@@ -191,6 +217,16 @@ class ProviderSettings(Section):
     model: Annotated[str, Field(max_length=256)] = ""
     stream: bool = True
     timeout_s: Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)] = 300.0
+    prices: dict[Annotated[str, Field(max_length=256)], PriceSettings] = Field(
+        default_factory=dict, max_length=256
+    )
+
+    def price(self, model: str) -> Price | None:
+        """What a model costs; None: nobody has said it. What has no server costs nothing."""
+        declared = self.prices.get(model)
+        if declared is not None:
+            return declared.price()
+        return None if KINDS[self.kind].has_server else NOTHING
 
     @model_validator(mode="after")
     def _has_a_server(self) -> ProviderSettings:
@@ -369,5 +405,7 @@ class Settings(Section):
         return {
             "default": self.model.default_provider,
             "default_model": self.model.default_model,
-            "providers": {name: provider.model_dump() for name, provider in self.providers.items()},
+            "providers": {
+                name: provider.model_dump(exclude={"prices"}) for name, provider in self.providers.items()
+            },
         }

@@ -43,6 +43,10 @@ CONFIGURATION = """\
 # api_key_env = ""
 # stream = true
 # timeout_s = 300.0
+# [providers.ollama.prices."llama3.2"]  # of a million tokens, for budgets of money
+# input = "0.25"
+# output = "2.00"
+# cached = "0.025"            # of what is read and was kept; left out: as input
 
 # A tool of your own: a decorated Python function, run in a worker process.
 # [tools.word_count]

@@ -26,6 +26,7 @@ from chain.keys.keys import Keys
 from chain.ledger.ledger import Ledger, Reader, Tuning
 from chain.state.binding import Unbound
 from kernel.bounds import MIB, STATE_LIMITS, Bounds
+from kernel.budget.price import Price
 from kernel.cells.cell_events import EngineLost
 from kernel.cells.cell_table import CellLimits
 from kernel.cells.cells import Cells
@@ -209,6 +210,11 @@ class NodeGateway:
         if not provider:
             model = model or chosen.default_model
         return provider or chosen.default_provider, model or (known.model if known is not None else "")
+
+    def price(self, provider: str, model: str) -> Price | None:
+        """What the configuration says that a resolved model costs."""
+        known = self._settings.providers.get(provider)
+        return None if known is None else known.price(model)
 
 
 class Stop:

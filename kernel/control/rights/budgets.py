@@ -10,7 +10,7 @@ from kernel.kernel import Kernel
 from kernel.model.address import parent
 from kernel.model.commands import Command
 from kernel.operations.operation import Handler, OfTarget
-from kernel.operations.rights.budgets import MOST, PAUSED_BY, AccountLine, Budgets, Grant, Resource
+from kernel.operations.rights.budgets import MOST, PAUSED_BY, AccountLine, Budgets, Grant, Resource, shown
 from kernel.state.recorder import ledger_errors
 from kernel.state.state import State
 
@@ -40,13 +40,15 @@ class BudgetControl:
             )
         above = book.nearest(parent(address), resource)
         if above is not None and above.lines[resource].left < amount:
-            left = max(0, above.lines[resource].left)
+            left = shown(resource, max(0, above.lines[resource].left))
             raise Refused(
-                f"{above.address} has {left} {resource} left, and cannot give {amount}: give it more first"
+                f"{above.address} has {left} {resource} left, and cannot give {shown(resource, amount)}: give it more "
+                "first"
             )
         if line.granted + amount > MOST:
             raise Refused(
-                f"{address} would have {line.granted + amount} {resource}, at most {MOST} can be granted"
+                f"{address} would have {shown(resource, line.granted + amount)} {resource}, at most "
+                f"{shown(resource, MOST)} can be granted"
             )
         seq, trace = asked.record(address=address, resource=resource, amount=amount)
         body = {"address": address, "resource": resource, "amount": amount, "by": asked.by}

@@ -7,9 +7,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Literal, TypedDict, get_args
 
 from kernel.operations.operation import Limit, Noun, OfTarget, Operation
+from kernel.operations.rights.money import Money, in_units, millionths
 
 OnExhausted = Literal["wrap_up", "refuse", "pause", "stop"]
-Resource = Literal["tool_calls", "messages", "tokens", "time_ms"]
+Resource = Literal["tool_calls", "messages", "tokens", "money", "time_ms"]
 MOST = 2**53
 PAUSED_BY = "budget"
 """Who has suspended a process whose budget says ``pause``."""
@@ -19,42 +20,67 @@ Amount = Annotated[int, Limit(ge=1, le=MOST)]
 @dataclass(frozen=True, slots=True)
 class Budget:
     """What a process and all below it may use, in its whole life, whatever its restarts; None: as much as what is above
-    it may. ``tool_calls`` that are allowed, ``messages`` that are sent, ``tokens`` of models, read and written, and
-    ``time_ms`` that its turns take. ``then``, when one of them is used up: ``wrap_up`` (no tool any more, and one last
-    answer of a model in each turn, as far as its tokens go), ``refuse`` what would use more, ``pause`` it besides until
-    a person gives more, or ``stop`` it.
+    it may. ``tool_calls`` that are allowed, ``messages`` that are sent, ``tokens`` of models, read and written, the
+    ``money`` that those cost (text, "0.25", in the unit of the node's prices), and ``time_ms`` that its turns take.
+    ``then``, when one of them is used up: ``wrap_up`` (no tool any more, and one last answer of a model in each turn,
+    as far as its tokens and money go), ``refuse`` what would use more, ``pause`` it besides until a person gives more,
+    or ``stop`` it.
     """
 
     _: KW_ONLY
     tool_calls: Amount | None = None
     messages: Amount | None = None
     tokens: Amount | None = None
+    money: Money | None = None
     time_ms: Amount | None = None
     then: OnExhausted = "wrap_up"
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # where it is part of another request
 
     def amounts(self) -> dict[Resource, int]:
-        """Those that are limited."""
+        """Those that are limited; money in millionths."""
+        said = self._said()
+        return {name: millionths(amount) if name == "money" else amount for name, amount in said.items()}
+
+    def _said(self) -> dict[Resource, Any]:
         every = ((name, getattr(self, name)) for name in get_args(Resource))
         return {name: amount for name, amount in every if amount is not None}
 
     def check(self) -> list[str]:
         """Every fault at once, empty when there is none."""
+        said = self._said()
         faults = [
             f"budget: {name} is {amount!r}, must be a whole number from 1 to 2**53"
-            for name, amount in self.amounts().items()
-            if type(amount) is not int or not 0 < amount <= MOST
+            for name, amount in said.items()
+            if name != "money" and (type(amount) is not int or not 0 < amount <= MOST)
         ]
+        if self.money is not None:
+            faults += _money_faults(self.money)
         if self.then not in get_args(OnExhausted):
             faults.append(f"budget: then is {self.then!r}, none of {', '.join(get_args(OnExhausted))}")
-        if not self.amounts():
+        if not said:
             faults.append(f"budget: it limits nothing; there are {', '.join(get_args(Resource))}")
         return faults
 
     def told(self) -> dict[str, Any]:
         """As JSON has it."""
-        told: dict[str, Any] = dict(self.amounts().items())
-        return {**told, "then": self.then}
+        return {**{str(name): amount for name, amount in self._said().items()}, "then": self.then}
+
+
+def _money_faults(money: object) -> list[str]:
+    try:
+        return [] if millionths(money) else ["budget: money is 0, must be more"]
+    except ValueError as fault:
+        return [f"budget: money: {fault}"]
+
+
+def shown(resource: Resource, amount: int) -> str:
+    """So much of a resource, as people read it: money in its unit."""
+    return in_units(amount) if resource == "money" else str(amount)
+
+
+def said_of(resource: Resource) -> str:
+    """A resource as it is named behind an amount of it."""
+    return "units of money" if resource == "money" else resource.replace("_", " ")
 
 
 def read_budget(value: object) -> Budget:
@@ -72,7 +98,7 @@ def read_budget(value: object) -> Budget:
 
 @dataclass(frozen=True, slots=True)
 class Grant(OfTarget):
-    """``amount`` more of a ``resource``, for a process that has a budget of it."""
+    """``amount`` more of a ``resource``, for a process that has a budget of it; of money, in millionths."""
 
     resource: Resource
     amount: Amount
@@ -80,7 +106,8 @@ class Grant(OfTarget):
 
 class AccountLine(TypedDict):
     """``granted`` = ``spent`` + ``reserved`` (for questions that are not answered yet) + ``handed`` (to processes below
-    it that have budgets of their own) + ``left``, which is below 0 when a model has used more than was foreseen.
+    it that have budgets of their own) + ``left``, which is below 0 when a model has used more than was foreseen. Money
+    is in millionths.
     ``account``: the address that it belongs to, the process itself or one above it; ``then``: what is done when it is
     used up.
     """

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from kernel.budget.allowance import why_no_message, why_no_tool
 from kernel.errors import Busy
+from kernel.operations.rights.budgets import shown
 from kernel.policy.proposal import (
     AskModel,
     Broadcast,
@@ -42,7 +43,8 @@ def budgets_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
             for (above, resource), amount in book.sources(parent, spec.budget).items():
                 left = book.accounts[above].lines[resource].left - promised.get((above, resource), 0)
                 if left < amount:
-                    return _denied(f"{above} has {max(0, left)} {resource} left, and cannot give {amount}")
+                    has = f"{shown(resource, max(0, left))} {resource}"
+                    return _denied(f"{above} has {has} left, and cannot give {shown(resource, amount)}")
     return None
 
 

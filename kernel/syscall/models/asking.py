@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from kernel.bounds import Bounds
+from kernel.budget.price import Price
 from kernel.errors import Invalid, fault_of
 from kernel.helper.helper import Answered, HelperLost, HelperRefused
 from kernel.syscall.models.model_answer import checked_answer, error_answer
@@ -38,6 +39,10 @@ class Gateway(Protocol):
 
     def resolve(self, provider: str, model: str) -> tuple[str, str]:
         """Who will answer: the configured defaults in place of an empty provider or model."""
+        ...
+
+    def price(self, provider: str, model: str) -> Price | None:
+        """What a resolved model costs; None: nobody has said it."""
 
 
 class Asking:

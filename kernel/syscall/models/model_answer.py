@@ -12,6 +12,9 @@ from kernel.errors import Invalid
 from kernel.slices.turns import Turn
 from kernel.values import canonical, clean
 
+_COUNTED = "input_tokens", "output_tokens", "cached_tokens"
+"""By who asked the model; 0 for what it does not know."""
+
 
 def checked_answer(answer: Any, bounds: Bounds) -> dict[str, Any]:
     """A gateway's answer within bounds: what a provider says is hostile, and the gateway only carries it."""
@@ -28,8 +31,9 @@ def checked_answer(answer: Any, bounds: Bounds) -> dict[str, Any]:
             "status": "ok" if answer["status"] == "ok" else "error",
             "text": clean(str(answer["text"])),
             "tool_calls": calls,
-            "input_tokens": max(0, min(int(answer["input_tokens"]), 2**53)),
-            "output_tokens": max(0, min(int(answer["output_tokens"]), 2**53)),
+            "input_tokens": _count(answer["input_tokens"]),
+            "output_tokens": _count(answer["output_tokens"]),
+            "cached_tokens": _count(answer.get("cached_tokens", 0)),
         }
     except (KeyError, TypeError, ValueError) as error:
         raise Invalid(f"the gateway's answer is malformed: {type(error).__name__}") from error
@@ -39,20 +43,23 @@ def checked_answer(answer: Any, bounds: Bounds) -> dict[str, Any]:
     return checked
 
 
+def _count(value: Any) -> int:
+    return max(0, min(int(value), 2**53))
+
+
 def answered_draft(pid: int, turn: Turn, ordinal: str, answer: dict[str, Any], cause: int) -> Draft:
     body = {
         "turn": turn.id,
         "ordinal": ordinal,
         "status": answer["status"],
         "answer": canonical({"text": answer["text"], "tool_calls": answer["tool_calls"]}),
-        "input_tokens": answer["input_tokens"],
-        "output_tokens": answer["output_tokens"],
+        **{name: answer[name] for name in _COUNTED},
     }
     return Draft("model.answered", body, pid, turn.id, turn.mail.trace, cause)
 
 
 def error_answer(text: str) -> dict[str, Any]:
-    return {"status": "error", "text": text, "tool_calls": [], "input_tokens": 0, "output_tokens": 0}
+    return {"status": "error", "text": text, "tool_calls": [], **dict.fromkeys(_COUNTED, 0)}
 
 
 def recorded_answer(outcome: dict[str, Any]) -> ModelAnswer:

@@ -15,14 +15,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import PREVIOUS, Draft
 from kernel.bounds import Bounds
-from kernel.budget.allowance import FREE, Allowance
+from kernel.budget.allowance import FREE, Allowance, put_again, put_as_before
+from kernel.budget.allowance import Asked as AskedOf
 from kernel.budget.allowance import question as allowed
 from kernel.cell.conversation import Pieces, new_places, pieces_of
 from kernel.cell.protocol import ModelQuestion
@@ -156,27 +157,31 @@ class ModelCalls:
         elif question.fault:
             self._refuse(process, turn, ordinal, question, question.fault)
         else:
-            allowance = self._allowance(turn, ordinal, question)
             resolved = self._resolve(process, question)
+            allowance = self._allowance(turn, ordinal, question, resolved)
             if allowance.last:
-                resolved = replace(resolved, tools=[])
+                resolved = resolved.alone
             if why := self._refusal(process, turn, question, resolved, allowance):
                 self._refuse(process, turn, ordinal, question, why)
-                self._turns.short_of_tokens(allowance.short)
+                if allowance.short is not None:
+                    self._turns.too_little(*allowance.short)
             else:
                 self._put(process, turn, ordinal, question, resolved, allowance)
 
-    def _allowance(self, turn: Turn, ordinal: str, question: Question) -> Allowance:
+    def _allowance(self, turn: Turn, ordinal: str, question: Question, resolved: Resolved) -> Allowance:
         """What it may use; of one that was put already, what was reserved for it then."""
-        accounts = self._recorder.state.accounts
+        accounts, call = self._recorder.state.accounts, turn.calls.get(ordinal)
+        price = self._gateway.price(resolved.provider, resolved.model)
+        asked = AskedOf(f"{resolved.provider}/{resolved.model}", price)
         kept = accounts.book.reservations.get((turn.id, ordinal))
         if kept is not None:
-            return Allowance(kept.accounts, kept.tokens, kept.input, kept.last)
-        if ordinal in turn.calls:  # it was put before there was a budget
+            now = resolved.alone if kept.last else resolved
+            same = call is not None and call.name == now.name
+            return put_as_before(kept) if same else put_again(accounts.book, kept, asked)
+        if call is not None:  # it was put before there was a budget
             return FREE
-        return allowed(
-            accounts.book, turn.address, turn.mail.payer, question.bytes, turn.id in accounts.landed
-        )
+        landed = turn.id in accounts.landed
+        return allowed(accounts.book, turn.address, turn.mail.payer, question.bytes, landed, asked)
 
     def _refusal(
         self,
@@ -308,8 +313,8 @@ class ModelCalls:
         self.conversations.remember(key, Asked(question.messages, seq, last.links + 1 if count else 0))
 
     def _reserved(self, asked: Draft, turn: Turn, ordinal: str, allowance: Allowance) -> list[Draft]:
-        """What keeps tokens for a question in the entry before; nothing where there is no budget."""
-        if not allowance.accounts and not allowance.note:
+        """What keeps tokens and money for a question in the entry before; nothing where there is no budget."""
+        if not (allowance.accounts or allowance.payers or allowance.note):
             return []
         body = {
             "turn": turn.id,
@@ -317,6 +322,11 @@ class ModelCalls:
             "accounts": list(allowance.accounts),
             "tokens": allowance.tokens,
             "input": allowance.input,
+            "payers": list(allowance.payers),
+            "money": allowance.money,
+            "input_price": allowance.price.input,
+            "output_price": allowance.price.output,
+            "cached_price": allowance.price.cached,
             "last": allowance.last,
             "note": allowance.note,
         }

@@ -144,6 +144,11 @@ class Resolved:
     def name(self) -> str:
         return resolved_name(self.provider, self.model, self.tools)
 
+    @property
+    def alone(self) -> Resolved:
+        """The same without tools."""
+        return Resolved(self.provider, self.model)
+
 
 @dataclass(frozen=True, slots=True)
 class Base:

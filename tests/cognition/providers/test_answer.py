@@ -71,6 +71,23 @@ def test_any_json_is_an_answer_that_can_be_carried_or_a_named_error(values: list
     msgpack.packb([*parts, answer.input_tokens, answer.output_tokens])
 
 
+@pytest.mark.parametrize(
+    ("usage", "counted"),
+    [
+        (
+            {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}},
+            (9, 2, 4),
+        ),
+        ({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 40}}, (9, 0, 9)),
+        ({"prompt_tokens": 9, "prompt_tokens_details": None}, (9, 0, 0)),
+        ({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": -1}}, (9, 0, 0)),
+    ],
+)
+def test_no_more_is_kept_than_was_read(usage: dict[str, Any], counted: tuple[int, int, int]) -> None:
+    answer = build({**message(content="so"), "usage": usage})
+    assert (answer.input_tokens, answer.output_tokens, answer.cached_tokens) == counted
+
+
 def test_arguments_as_an_object_are_taken_as_their_json() -> None:
     answer = build(message(tool_calls=[function("f", {"a": "é"}, id="x")]))
     assert answer.tool_calls == (ToolCall("f", '{"a": "é"}', "x"),)

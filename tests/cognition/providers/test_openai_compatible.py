@@ -193,6 +193,12 @@ def test_an_empty_answer_is_an_answer(tmp_path: Path) -> None:
         assert ask(server) == ModelAnswer("ok", "", (), 10, 0)
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_what_a_server_had_kept_of_a_question_is_counted(tmp_path: Path, stream: bool) -> None:
+    with model_server(tmp_path, {"answers": [{"text": "a b", "cached_tokens": 6}]}) as server:
+        assert ask(server, stream=stream) == ModelAnswer("ok", "a b", (), 10, 2, 6)
+
+
 def test_no_more_questions_at_once_than_allowed(tmp_path: Path) -> None:
     async def run(server: ModelServer) -> None:
         provider = OpenAICompatible(

@@ -8,12 +8,16 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kernel.budget.account import Account, Book, Line, Reservation
+from kernel.budget.account import Account, Book, Line
+from kernel.budget.price import Price
+from kernel.budget.reservation import Reservation
 from kernel.model.address import ancestors, is_below
 from kernel.operations.rights.budgets import Budget, Resource, read_budget
+from kernel.operations.rights.money import in_units
 
 ADDRESSES = ["/user/a", "/user/a/b", "/user/a/b/c", "/user/a/d", "/user/e"]
-resources = st.sampled_from(["tool_calls", "tokens"])
+PRICE = Price(2_500_000, 700_001, 30_000)
+resources = st.sampled_from(["tool_calls", "tokens", "money"])
 addresses = st.sampled_from(ADDRESSES)
 amounts = st.integers(1, 200)
 
@@ -33,13 +37,18 @@ class Ledger(RuleBasedStateMachine):
     def _root(self, address: str, resource: Resource) -> bool:
         return self.book.nearest(ancestors(address)[0], resource) is None
 
-    @rule(address=addresses, calls=st.none() | amounts, tokens=st.none() | amounts)
-    def open(self, address: str, calls: int | None, tokens: int | None) -> None:
-        if (calls, tokens) == (None, None) or address in self.book.accounts:
+    @rule(
+        address=addresses,
+        calls=st.none() | amounts,
+        tokens=st.none() | amounts,
+        money=st.none() | st.integers(1, 900),
+    )
+    def open(self, address: str, calls: int | None, tokens: int | None, money: int | None) -> None:
+        if (calls, tokens, money) == (None, None, None) or address in self.book.accounts:
             return
         if any(is_below(each, address) for each in self.book.accounts):
             return  # a process is made before what is below it
-        budget = Budget(tool_calls=calls, tokens=tokens)
+        budget = Budget(tool_calls=calls, tokens=tokens, money=None if money is None else in_units(money))
         for resource, amount in budget.amounts().items():
             if self._root(address, resource):
                 self.outside[address, resource] = amount
@@ -55,15 +64,15 @@ class Ledger(RuleBasedStateMachine):
         account = self.book.accounts.get(address)
         if account is None:
             return
-        open_before = {
-            key: kept.tokens for key, kept in self.book.reservations.items() if address in kept.accounts
-        }
+        held = {"tokens": 0, "money": 0}
+        for kept in self.book.reservations.values():
+            for resource, accounts, amount in kept.parts:
+                held[resource] += amount if address in accounts else 0
         self.book.close(address)
         for resource in account.lines:
             above = self.book.nearest(address, resource)
             gone = self.spent.pop((address, resource), 0)
-            if resource == "tokens":
-                gone += sum(open_before.values())
+            gone += held.get(resource, 0)
             if above is None:
                 self.outside.pop((address, resource), None)
             else:
@@ -88,26 +97,41 @@ class Ledger(RuleBasedStateMachine):
 
     @rule(address=addresses, sender=addresses, tokens=amounts)
     def reserve(self, address: str, sender: str, tokens: int) -> None:
-        payers = self.book.payers(address, sender, "tokens")
-        if payers and all(account.lines["tokens"].left >= tokens for account in payers):
+        accounts = self.book.payers(address, sender, "tokens")
+        payers = self.book.payers(address, sender, "money")
+        money = PRICE.most(tokens // 2, tokens - tokens // 2)
+        fits = all(account.lines["tokens"].left >= tokens for account in accounts)
+        fits = fits and all(account.lines["money"].left >= money for account in payers)
+        if fits and (accounts or payers):
             self.number += 1
-            names = tuple(account.address for account in payers)
-            self.book.reserve(Reservation("t", str(self.number), names, tokens, tokens // 2))
+            whose = [tuple(account.address for account in paying) for paying in (accounts, payers)]
+            self.book.reserve(
+                Reservation(
+                    "t", str(self.number), whose[0], tokens, tokens // 2, False, whose[1], money, PRICE
+                )
+            )
 
-    @rule(part=st.integers(0, 100), turn=st.booleans())
-    def settle(self, part: int, turn: bool) -> None:
+    @rule(part=st.integers(0, 100), cached=st.integers(0, 100), turn=st.booleans())
+    def settle(self, part: int, cached: int, turn: bool) -> None:
         kept = next(iter(self.book.reservations.values()), None)
         if kept is None:
             return
+        read, written = kept.input * part // 100, (kept.tokens - kept.input) * part // 100
+        money = kept.price.of(read, written, read * cached // 100)
+        used: dict[Resource, int] = {"tokens": read + written, "money": money}
         ends = list(self.book.reservations.values()) if turn else [kept]
         for each in ends:
-            used = each.tokens if turn else each.tokens * part // 100
-            for account in each.accounts:
-                self.spent[account, "tokens"] = self.spent.get((account, "tokens"), 0) + used
+            for resource, accounts, amount in each.parts:
+                for account in accounts:
+                    spent = amount if turn else used[resource]
+                    self.spent[account, resource] = self.spent.get((account, resource), 0) + spent
         if turn:
             self.book.settle_turn("t")
         else:
-            self.book.settle("t", kept.ordinal, kept.tokens * part // 100)
+            self.book.settle("t", kept.ordinal, used)
+        for each in ends:  # each is settled once
+            self.book.settle(each.turn, each.ordinal, {"tokens": 50, "money": 50})
+        self.book.settle_turn("gone")
 
     @rule()
     def tell(self) -> None:
@@ -222,6 +246,12 @@ def test_each_level_is_due_once_and_again_when_more_is_granted() -> None:
         ({"tokens": 2.5}, "tokens is 2.5"),
         ({"messages": 2**60}, "must be a whole number"),
         ({"then": "refuse"}, "it limits nothing"),
+        ({"money": 5}, "5 is no amount of money: write it as text"),
+        ({"money": 0.5}, "0.5 is no amount of money"),
+        ({"money": "1e3"}, "'1e3' is no amount of money"),
+        ({"money": "0.0000001"}, "at most six digits behind its point"),
+        ({"money": "0.000000"}, "money is 0, must be more"),
+        ({"money": "9999999999"}, "is more money than"),
         ({"tokens": 5, "then": "pray"}, "then is 'pray', none of wrap_up"),
     ],
 )

@@ -114,7 +114,7 @@ def test_the_comparison_sees_a_difference() -> None:
 
 # -- any order of records --------------------------------------------------------------------------------------------
 
-LITTLE = Budget(tool_calls=2, messages=1, tokens=9, time_ms=1)
+LITTLE = Budget(tool_calls=2, messages=1, tokens=9, money="0.0001", time_ms=1)
 TURN_ENDS = ["ok", "ok", "error", "cancelled", "diverged", "poison"]
 
 
@@ -152,8 +152,10 @@ def records_of(choices: list[tuple[int, int, int, int]]) -> list[Step]:
             "model.asked": {**call, "call_hash": "h"},
             "model.answered": {**call, "status": "ok", "answer": "{}", "input_tokens": 1, "output_tokens": 2},
             "budget.reserved": {"turn": turn, "ordinal": ordinal, "accounts": [who], "tokens": 5 + c, "input": 3,
-                                "last": bool(b % 2)},
-            "budget.granted": {"address": who, "resource": "tokens", "amount": c},
+                                "last": bool(b % 2),
+                                **({"payers": [who], "money": 40, "input_price": 2 * 10**6, "output_price": 10**7,
+                                    "cached_price": c} if a % 2 else {})},
+            "budget.granted": {"address": who, "resource": ("tokens", "money")[b % 2], "amount": c},
             "budget.warned": {"address": who, "resource": "tokens", "percent": 80},
             "tool.verdict": {**call, "decision": ("allow", "deny")[a % 2]},
             "sys.value": {**call, "call_hash": "h", "op": "now", "value": (0.5, 7)[c % 2]},
@@ -344,7 +346,7 @@ def test_the_formats_are_these() -> None:
     assert {name: one.FORMAT for name, one in example().slices.items()} == {
         "boots": 1, "pids": 1, "slots": 10, "traces": 1, "documents": 4, "mail": 3, "keyed": 1, "turns": 5,
         "subscriptions": 1, "calls": 7,
-        "monitors": 2, "traps": 1, "accounts": 1, "crossings": 4, "dead": 4, "tally": 2, "sessions": 1,
+        "monitors": 2, "traps": 1, "accounts": 2, "crossings": 4, "dead": 4, "tally": 2, "sessions": 1,
     }  # fmt: skip
 
 
@@ -352,6 +354,32 @@ def test_every_slice_reads_what_it_wrote_and_has_a_migration_from_each_format_be
     for name, one in example().slices.items():
         assert set(range(1, one.FORMAT)) <= set(one.MIGRATIONS), name
     assert view(restored(example())) == view(example())
+
+
+def test_reservations_of_an_earlier_format_hold_no_money() -> None:
+    spec = ProcessSpec("a", budget=Budget(tokens=900)).to_json()
+    turn = {"turn": "t2", "ordinal": "0.0"}
+    reserved = {**turn, "accounts": ["/a"], "tokens": 50, "input": 30, "last": False}
+    entries: list[tuple[str, dict[str, Any]]] = [
+        ("process.spawned", {"address": "/a", "parent": "/", "spec": spec, "made_by": "operator"}),
+        ("process.started", {"address": "/a", "pid": 4096, "cell": ""}),
+        ("message.accepted", message(2, "/a")),
+        ("turn.started", {"turn": "t2", "message": "m2", "address": "/a", "attempt": 1}),
+        ("model.asked", {**turn, "call_hash": "h"}),
+        ("budget.reserved", reserved),
+    ]
+    state = State(*LIMITS)
+    for seq, (kind, body) in enumerate(entries):
+        state.apply_entry(kind, body, seq, 1000 + seq, bytes(16))
+    parts = msgpack.unpackb(encode_state(state))
+    rows = parts["slices"]["accounts"][1]
+    assert [len(kept) for kept in rows[1]] == [9]
+    rows[1] = [kept[:6] for kept in rows[1]]
+    parts["slices"]["accounts"] = [1, rows]
+    again = State(*LIMITS)
+    restore_state(again, msgpack.packb(parts))
+    assert view(again) == view(state)
+    assert again.accounts.book.reservations["t2", "0.0"].payers == ()
 
 
 def test_turns_of_an_earlier_format_have_lost_no_cell_and_count_from_then_on() -> None:

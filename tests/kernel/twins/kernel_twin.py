@@ -22,6 +22,7 @@ from chain.ledger.ledger import Ledger, Reader, Ticket, Tuning
 from chain.vectors.document import may_read
 from kernel.abi import Message, ToolCall, ToolDeclaration, TurnResult
 from kernel.bounds import STATE_LIMITS, Bounds
+from kernel.budget.price import Price
 from kernel.cell.conversation import Conversation
 from kernel.cell.protocol import CallOutcome, CodeLine, ModelQuestion, Stack
 from kernel.cells.cell_events import (
@@ -208,6 +209,7 @@ class TwinGateway:
         self._kept: dict[bytes, dict[str, Any]] = {}
         self.cancelled: list[str] = []
         self.answer: Callable[[dict[str, Any]], Any] = lambda request: answer_of("hello")
+        self.prices: dict[str, Price] = {}
 
     def ask(self, request: dict[str, Any], answered: Answered) -> Callable[[], None]:
         return answer_by(lambda: self._answer_to(request), answered)
@@ -234,6 +236,9 @@ class TwinGateway:
 
     def resolve(self, provider: str, model: str) -> tuple[str, str]:
         return provider or "twin", model or "twin-1"
+
+    def price(self, provider: str, model: str) -> Price | None:
+        return self.prices.get(model)
 
 
 class TwinArchive:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.bounds import Bounds
+from kernel.budget.price import Price
 from weftos.config.config import Config, ConfigError, load, validate_file
 from weftos.config.config_file import MAX_FILE_BYTES, find_line, read_toml
 from weftos.config.settings import Settings
@@ -371,3 +372,37 @@ def test_the_name_of_our_own_behaviour_is_not_for_another(tmp_path: Path) -> Non
         ConfigError, match=r"agent is the behaviour that comes with weftos.*choose another name"
     ):
         load(tmp_path)
+
+
+def test_prices_are_decimal_text_by_model(tmp_path: Path) -> None:
+    written(
+        tmp_path,
+        '[providers.p]\nkind = "openai"\nbase_url = "http://h/v1"\n'
+        '[providers.p.prices."m-4.1"]\ninput = "0.25"\noutput = "2"\ncached = "0.025"\n'
+        '[providers.p.prices.plain]\ninput = "3"\noutput = "15.5"\n',
+    )
+    settings = load(tmp_path).settings
+    providers = settings.providers
+    assert providers["p"].price("m-4.1") == Price(250_000, 2_000_000, 25_000)
+    assert providers["p"].price("plain") == Price(3_000_000, 15_500_000, 3_000_000)
+    assert providers["p"].price("other") is None
+    assert providers["offline"].price("whatever") == Price()
+    assert "prices" not in settings.gateway()["providers"]["p"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (
+            'input = "1.0000001"\noutput = "2"',
+            "providers.p.prices.m.input: '1.0000001' is no amount of money",
+        ),
+        ('input = 0.25\noutput = "2"', "providers.p.prices.m.input: Input should be a valid string"),
+        ('input = "1"', "providers.p.prices.m.output: Field required"),
+        ('input = "1"\noutput = "2"\ncache = "1"', "unknown key providers.p.prices.m.cache; the nearest is"),
+    ],
+)
+def test_a_wrong_price_is_named(tmp_path: Path, line: str, words: str) -> None:
+    text = f'[providers.p]\nkind = "openai"\nbase_url = "http://h/v1"\n[providers.p.prices.m]\n{line}\n'
+    faults = refused(tmp_path, text)
+    assert any(words in fault for fault in faults), faults

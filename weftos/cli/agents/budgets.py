@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from kernel.operations.rights.budgets import Budget, Resource, read_budget
+from kernel.operations.rights.budgets import Budget, Resource, read_budget, shown
 from weftos.cli.terminal.options import AsJson, Data, Looked, Target, client, group, listed
 from weftos.cli.terminal.output import Output
 
 budget = group("What processes may use up.")
 
-_FIELDS = ("account", "resource", "granted", "spent", "reserved", "handed", "left", "then")
+_AMOUNTS = ("granted", "spent", "reserved", "handed", "left")
+_FIELDS = ("account", "resource", *_AMOUNTS, "then")
 
 
 def read_amounts(words: Sequence[str] | None) -> Budget | None:
@@ -26,7 +27,7 @@ def read_amounts(words: Sequence[str] | None) -> Budget | None:
             name, equals, value = word.partition("=")
             if not equals or name in said:
                 raise ValueError(f"{word[:80]!r} is not NAME=AMOUNT, or {name[:40]} is given twice")
-            said[name] = int(value) if value.isascii() and value.isdigit() else value
+            said[name] = _read(name, value)
         return read_budget(said)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--budget'") from None
@@ -43,15 +44,29 @@ def show(target: Looked, data: Data = None, as_json: AsJson = False) -> None:
 def grant(
     target: Target,
     resource: Annotated[Resource, typer.Argument(help="What it is to have more of.")],
-    amount: Annotated[int, typer.Argument(metavar="AMOUNT", min=1, help="How much more.")],
+    amount: Annotated[str, typer.Argument(metavar="AMOUNT", help="How much more; of money such as 0.25.")],
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Give a process more of what it has a budget of, out of the account above it where there is one."""
+    try:
+        more = read_budget({resource: _read(resource, amount)})
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="'AMOUNT'") from None
     with client(data) as node:
-        _show(Output(as_json), node.budgets.grant(target, resource=resource, amount=amount))
+        _show(Output(as_json), node.budgets.grant(target, resource=resource, amount=more.amounts()[resource]))
+
+
+def _read(name: str, value: str) -> int | str:
+    """An amount as a budget says it: money is text."""
+    return int(value) if value.isascii() and value.isdigit() and name != "money" else value
 
 
 def _show(out: Output, lines: Sequence[Any]) -> None:
     columns = tuple(field.upper() for field in _FIELDS)
-    listed(out, lines, columns, lambda row: [row[field] for field in _FIELDS], "it has no limit", keys=2)
+    listed(out, lines, columns, _cells, "it has no limit", keys=2)
+
+
+def _cells(row: Any) -> list[str]:
+    amounts = [shown(row["resource"], row[field]) for field in _AMOUNTS]
+    return [row["account"], row["resource"], *amounts, row["then"]]
