@@ -34,6 +34,8 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow]
 WAIT_S = HANG_S
 BEHAVIOURS = own_code(ROOT / "tests" / "behaviours")
 CONFIG = f"""
+[node]
+reconcile_s = 0.5
 [behaviours.steps]
 import = "cell_behaviours:Steps"
 python_path = ["{BEHAVIOURS}"]
@@ -229,6 +231,45 @@ def test_a_stopped_cell_is_lost_within_its_lease_and_its_agent_comes_back(one: C
     wait_until(lambda: one.inspect("frozen")["pid"] != before["pid"], "it is started anew")
     assert one.send("frozen", "hi", wait_s=WAIT_S)["reply"] == "frozen: hi"
     wait_until(lambda: _is_gone(before, one), "the stopped one is gone")
+
+
+ORPHANS = """
+import sys, time, ray
+from ray.util import list_named_actors
+ray.init(address=sys.argv[1], namespace=sys.argv[2], log_to_driver=False, logging_level="ERROR")
+class Orphan:
+    def ready(self): return True
+make = ray.remote(num_cpus=0)(Orphan).options
+mine = make(name=sys.argv[3], lifetime="detached").remote()
+other = make(name=sys.argv[3], namespace="of somebody else", lifetime="detached").remote()
+ray.get(other.ready.remote())  # the first may be gone already
+while sys.argv[3] in list_named_actors():
+    time.sleep(0.05)
+ray.get(other.ready.remote())
+ray.kill(other)
+print("the other one answers")
+"""
+
+
+def test_an_actor_in_the_nodes_name_that_is_none_of_its_cells_is_ended(cluster: Cluster, one: Client) -> None:
+    status = one.status()
+    name = f"{status['boot']}-c99999-1"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", ORPHANS, cluster.address, str(status["origin"]), name],
+        text=True,
+        capture_output=True,
+        timeout=HANG_S,
+        env={
+            **os.environ,
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN_PATH": str(cluster.place / "ray" / "token"),
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+        },
+    )
+    assert (done.returncode, done.stdout) == (0, "the other one answers\n"), done.stderr
+    repaired = [row["body"] for row in one.log(kind="node.reconciled", limit=50)["rows"]]
+    assert ("orphan cell", name) in {(entry["what"], entry["of"]) for entry in repaired}
+    wait_until(lambda: not one.check()["differences"], "everything agrees")
 
 
 def _is_gone(before: Inspected, client: Client) -> bool:
