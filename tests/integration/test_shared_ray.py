@@ -235,16 +235,17 @@ def test_a_stopped_cell_is_lost_within_its_lease_and_its_agent_comes_back(one: C
 
 ORPHANS = """
 import sys, time, ray
-from ray.util import list_named_actors
 ray.init(address=sys.argv[1], namespace=sys.argv[2], log_to_driver=False, logging_level="ERROR")
 class Orphan:
     def ready(self): return True
 make = ray.remote(num_cpus=0)(Orphan).options
 mine = make(name=sys.argv[3], lifetime="detached").remote()
 other = make(name=sys.argv[3], namespace="of somebody else", lifetime="detached").remote()
-ray.get(other.ready.remote())  # the first may be gone already
-while sys.argv[3] in list_named_actors():
-    time.sleep(0.05)
+try:
+    while ray.get(mine.ready.remote()):
+        time.sleep(0.05)
+except ray.exceptions.RayActorError:
+    pass
 ray.get(other.ready.remote())
 ray.kill(other)
 print("the other one answers")
