@@ -268,8 +268,12 @@ def test_an_actor_in_the_nodes_name_that_is_none_of_its_cells_is_ended(cluster: 
         },
     )
     assert (done.returncode, done.stdout) == (0, "the other one answers\n"), done.stderr
-    repaired = [row["body"] for row in one.log(kind="node.reconciled", limit=50)["rows"]]
-    assert ("orphan cell", name) in {(entry["what"], entry["of"]) for entry in repaired}
+
+    def repaired() -> set[tuple[str, str]]:  # the archive is told later
+        rows = one.log(kind="node.reconciled", limit=50)["rows"]
+        return {(row["body"]["what"], row["body"]["of"]) for row in rows}
+
+    wait_until(lambda: ("orphan cell", name) in repaired(), "it is on record")
     wait_until(lambda: not one.check()["differences"], "everything agrees")
 
 
