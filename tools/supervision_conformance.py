@@ -18,7 +18,7 @@ TARGET = ROOT / "docs" / "supervision-conformance.md"
 HERE = Path("tests/kernel/supervision")
 CASES = HERE / "conformance" / "cases.py"
 NAMED = (CASES, HERE / "conformance" / "test_in_memory.py", *(HERE / f"test_{name}.py" for name in (
-    "strategies", "dynamic_children", "significant_children", "changes",
+    "strategies", "dynamic_children", "significant_children", "changes", "first_starts",
 )))  # fmt: skip
 _NUMBERS = re.compile(r"test_((?:\d\d_)+)")
 

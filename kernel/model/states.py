@@ -102,6 +102,7 @@ SLOT_TABLE: dict[SlotState, dict[SlotEvent, SlotState]] = {
         SlotEvent.STARTED: SlotState.RUNNING,
         SlotEvent.FAILED: SlotState.RESTARTING,
         SlotEvent.EXCEEDED: SlotState.PARKED,
+        SlotEvent.ENDED: SlotState.STOPPED,
         SlotEvent.STOP: SlotState.STOPPED,
     },
     SlotState.PARKED: {

@@ -715,13 +715,14 @@ class Processes:
         felled_by: tuple[str, int] | None = None,
     ) -> None:
         """One event for all of a cell's processes: the running one exits for ``reason``, the others lost their cell,
-        and are told to whom. ``cell`` is None when it did not die by itself. ``felled_by``: address and PID of who has
-        taken it down, who need not be live any more.
+        and are told to whom; it comes first. ``cell`` is None when it did not die by itself. ``felled_by``: address and
+        PID of who has taken it down, who need not be live any more.
 
         None of them is live from now on, and that is recorded. What follows is done for a few at a time, and for all of
         them before any comes back: that is an effect of a supervisor, which stands behind them in the same queue.
         """
         lost = [process for pid in pids if (process := self._live.get(pid)) is not None]
+        lost.sort(key=lambda process: process.pid != running_pid)
         told = why if cell is None else f"{why}; {_culprit(lost, running_pid, felled_by)}"
         ends = [
             _exit_of(process, reason, why, cell)

@@ -44,8 +44,6 @@ def restart_behind(sup: Supervisor, order: int, failed: Child, reason: str, jitt
 
 def _bring_back(child: Child, why: str) -> tuple[Child, tuple[Effect, ...]]:
     """A child that is to be stopped with the others, and started again, unless it was meant to end."""
-    if child.fresh:
-        child = replace(child, fresh=False)
     if child.is_wanted and child.spec.restart != "temporary":
         return child.move(SlotEvent.FAILED, why)
     return child, ()

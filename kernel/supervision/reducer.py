@@ -35,6 +35,8 @@ is charged; the one that exceeds the intensity is not done, and ``on_exceed`` sa
 
     shutdown  OTP's answer. Charges count for the supervisor; exits with the same ``batch`` (one cell's death)
               are charged once, and a blameless one without (its engine went, no cell came) is not charged.
+              Nor is a batch that begins with a start that was asked for and failed by itself: that child is
+              not started again, so the restarts of the others are no sign that restarts do not help.
               Children are stopped in reverse order, then the supervisor gives up.
     park      for a supervisor of unrelated children. Charges count for each child by itself, and a child lost
               with its cell (states.is_blameless) is not charged. The child that exceeds is parked.
@@ -45,8 +47,9 @@ for a person, whatever the intensity, and has not ended for good. Neither is cha
 whatever the strategy. What ends so before its turn in a restart of several is part of that, as every end is.
 
 A child that was added and does not start is dropped; one that was started again by name and does not start
-is stopped; as in OTP, who asked gets the error. That is so for a start that failed by itself: one that was
-lost with its cell, or that a shutdown of the whole overtook, is made up for as its restart type says. A
+is stopped; as in OTP, who asked gets the error, and nothing is charged. That is so for a start that failed by itself.
+One that was lost with its cell, or that a restart of several stopped before the child ran, is made again, and is still
+the start that was asked for; one that a shutdown of the whole overtook is made up for as its restart type says. A
 shutdown with reason ``killed`` kills the children instead of stopping them, also when it overtakes an orderly
 one. Stop sets the slot at once and not when the exit comes, so that a node that crashes in between keeps to
 it; no restart of several brings back what was stopped. A supervisor that has given up takes no Stop: its slots
@@ -231,7 +234,7 @@ def _add(sup: Supervisor, spec: ChildSpec) -> Result:
                 f"child {spec.id!r} exists and is {present.slot}: start it, or remove it first",
             )
         raise SupervisionError("already_started", f"child {spec.id!r} exists and is {present.phase}")
-    child = Child(spec, sup.added, SlotState.RUNNING, Phase.STARTING, fresh=True)
+    child = Child(spec, sup.added, SlotState.RUNNING, Phase.STARTING, asked="add")
     return _start_asked(sup, child, ())
 
 
@@ -251,14 +254,14 @@ def _start(sup: Supervisor, id: str) -> Result:
     if child.phase is not Phase.NONE:
         raise SupervisionError("running", f"child {id!r} is {child.phase}")
     child, effects = child.move(SlotEvent.START, "start")
-    return _start_asked(sup, replace(child, phase=Phase.STARTING, row=0, charges=()), effects)
+    return _start_asked(sup, replace(child, phase=Phase.STARTING, asked="start", row=0, charges=()), effects)
 
 
 def _stop(sup: Supervisor, event: Stop) -> Result:
     if sup.ended:  # whoever begins anew with the slots may have read them already
         raise is_closing(sup)
     child, effects = sup.child(event.id).move(SlotEvent.STOP, "stop", event.cause)
-    child = replace(child, fresh=False)
+    child = replace(child, asked="")
     if child.phase is Phase.QUEUED and child.spec.restart == "temporary":
         return _drop(sup, child, "stop")
     if child.phase is Phase.WAITING and is_dynamic(sup):
@@ -309,15 +312,13 @@ def _started(sup: Supervisor, event: Started, now_s: float) -> Result:
     if child is None or child.pid is not None:
         return sup, ()
     if child.phase is Phase.STOPPING:
-        return sup.put(replace(child, pid=event.pid)), ()
+        return sup.put(replace(child, pid=event.pid, asked="")), ()
     if child.phase is not Phase.STARTING:
         return sup, ()
     slot = child.slot
     if slot is not SlotState.STOPPED:  # by name, while the supervisor is closing and its turn has not come
         slot = advance(SLOT_TABLE, slot, SlotEvent.STARTED)
-    return sup.put(
-        replace(child, slot=slot, phase=Phase.UP, pid=event.pid, up_since_s=now_s, fresh=False)
-    ), ()
+    return sup.put(replace(child, slot=slot, phase=Phase.UP, pid=event.pid, up_since_s=now_s, asked="")), ()
 
 
 def _gone(sup: Supervisor, event: StartFailed | Exited, now_s: float, jitter: float) -> Result:
@@ -325,19 +326,21 @@ def _gone(sup: Supervisor, event: StartFailed | Exited, now_s: float, jitter: fl
     child = sup.table.get(event.id)
     if child is None or not _fits(child, event):
         return sup, ()
-    phase, was_fresh, in_restart = child.phase, child.fresh, is_in_restart(sup, child)
-    child = replace(child, phase=Phase.NONE, pid=None, fresh=False)
+    phase, in_restart = child.phase, is_in_restart(sup, child)
+    child = replace(child, phase=Phase.NONE, pid=None)
     told = phase is Phase.STOPPING or sup.closing is not None
     over = not told and _is_over(child, phase, event.reason)
-    never_ran = was_fresh and sup.closing is None and not is_blameless(event.reason)
+    refused = over and phase is Phase.STARTING
+    if refused and event.batch is not None:
+        sup = replace(sup, pardoned=event.batch)
     if child.spec.restart == "temporary":
         sup, effects = _drop(sup, child, event.reason)
     elif is_dynamic(sup) and (over or not child.is_wanted):
         child, effects = child.move(SlotEvent.STOP, event.reason)
         sup, effects = _drop(sup, child, event.reason, effects)
-    elif never_ran:
+    elif refused and child.asked == "add":
         sup, effects = _drop(sup, child, event.reason)
-    elif in_restart and child.is_wanted:
+    elif in_restart and child.is_wanted and not refused:
         return ended_in_restart(sup, child.rested(sup.flags, now_s))
     elif phase is Phase.STOPPING and sup.closing is None and child.slot is SlotState.RESTARTING:
         return sup.put(replace(child, phase=Phase.STARTING, row=0)), (StartChild(child.spec.id),)
@@ -375,7 +378,7 @@ def _fits(child: Child, event: StartFailed | Exited) -> bool:
 
 def _is_over(child: Child, phase: Phase, reason: str) -> bool:
     if phase is Phase.STARTING and not is_blameless(reason):
-        return child.slot is SlotState.RUNNING  # the start was asked for, and who asked is told
+        return child.asked != ""  # who asked is told
     if is_logical(reason) and child.spec.on_logical == "end":
         return True
     return child.spec.restart == "transient" and is_orderly(reason)
@@ -406,7 +409,7 @@ def _failed(
             return sup.put(child), effects
     else:
         charges = tuple(charge for charge in sup.charges if now_s - charge[0] <= sup.flags.period_s)
-        if _is_charged(event, charges):
+        if _is_charged(sup, event, charges):
             charges = (*charges, (now_s, event.batch))
         sup = replace(sup, charges=charges)
         if len(charges) > sup.flags.intensity:
@@ -414,11 +417,13 @@ def _failed(
     return STRATEGIES[sup.flags.strategy].restart(sup, child, event.reason, jitter)
 
 
-def _is_charged(event: StartFailed | Exited, charges: tuple[tuple[float, str | None], ...]) -> bool:
+def _is_charged(
+    sup: Supervisor, event: StartFailed | Exited, charges: tuple[tuple[float, str | None], ...]
+) -> bool:
     """Whether it counts for the whole, beside what has been charged."""
     if event.batch is None:
         return not is_blameless(event.reason)
-    return all(batch != event.batch for _, batch in charges)
+    return event.batch != sup.pardoned and all(batch != event.batch for _, batch in charges)
 
 
 def _recent(charges: tuple[float, ...], flags: Flags, now_s: float) -> tuple[float, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Literal
 
 from kernel.errors import SupervisionError
 from kernel.model.persistent import PersistentMap
@@ -27,6 +28,7 @@ class Phase(StrEnum):
     QUEUED = "queued"  # for its turn in the restart of several
 
 
+AskedFor = Literal["", "add", "start"]
 _ALIVE = frozenset({Phase.STARTING, Phase.UP, Phase.STOPPING})
 
 
@@ -35,9 +37,9 @@ class Child:
     """One slot. Treat as frozen; it is not, because two are made for each start, and a frozen one takes three times as
     long. ``pid`` is that of the incarnation reported last by Started and not yet ended.
 
-    ``fresh``: added, and never yet seen to run. ``row``: restarts without quiet between them. ``charges``:
-    times of restarts charged to this child (on_exceed park). ``failed_s`` and ``due_s``: since when its newest back-off
-    goes on, and until when.
+    ``asked``: its start was asked for, by an add or by name, and it has not been seen to run since. ``row``: restarts
+    without quiet between them. ``charges``: times of restarts charged to this child (on_exceed park). ``failed_s`` and
+    ``due_s``: since when its newest back-off goes on, and until when.
     """
 
     spec: ChildSpec
@@ -45,7 +47,7 @@ class Child:
     slot: SlotState
     phase: Phase
     pid: int | None = None
-    fresh: bool = False
+    asked: AskedFor = ""
     up_since_s: float = INFINITY
     row: int = 0
     charges: tuple[float, ...] = ()
@@ -98,15 +100,17 @@ class GroupRestart:
 
 @dataclass(slots=True)
 class Supervisor:
-    """The whole state. Treat as frozen, as a child. ``group`` is the restart of several children that is under way;
-    ``closing`` is the reason it is ending with, ``ended`` that it has given up; ``active`` children are alive,
-    ``supervisors`` are of that type, and ``significant`` are so many of those that are alive, come back, or are parked.
+    """The whole state. Treat as frozen, as a child. ``pardoned`` is the newest batch that is charged to nobody;
+    ``group`` the restart of several children that is under way; ``closing`` is the reason it is ending with, ``ended``
+    that it has given up; ``active`` children are alive, ``supervisors`` are of that type, and ``significant`` are so
+    many of those that are alive, come back, or are parked.
     """
 
     flags: Flags
     table: PersistentMap[Child] = field(default_factory=PersistentMap)
     added: int = 0
     charges: tuple[tuple[float, str | None], ...] = ()
+    pardoned: str | None = None
     group: GroupRestart | None = None
     closing: str | None = None
     ended: bool = False
@@ -181,6 +185,7 @@ class Supervisor:
             table,
             self.added if child is None else max(self.added, child.order + 1),
             self.charges,
+            self.pardoned,
             self.group,
             self.closing,
             self.ended,

@@ -159,6 +159,51 @@ def test_a_new_project_is_run_tested_applied_and_deleted(fresh: LiveNode, tmp_pa
     assert {row["address"] for row in node.api.ps()} == {"/user", "/user/hello", "/user/hello/greeter"}
 
 
+HARD = """\
+import os
+from weftos import behaviour
+
+@behaviour
+class Hard:
+    def __init__(self, info):
+        kind = info.name.partition("-")[0]
+        if kind == "ends":
+            os._exit(3)
+        if kind == "raises":
+            raise ValueError("not so")
+
+    async def handle(self, message, sys):
+        return "well"
+"""
+
+
+def test_what_cannot_be_started_is_told_and_takes_down_nothing_of_the_application(
+    fresh: LiveNode, tmp_path: Path
+) -> None:
+    (tmp_path / "hard.py").write_text(HARD)
+    kinds = [("well", 20), ("raises", 2), ("ends", 2), ("raises-too", 6), ("well-too", 20)]
+    children = "".join(
+        f'[[app.children]]\nname = "{kind}"\nbehaviour = "hard"\nreplicas = {count}\n'
+        for kind, count in kinds
+    )
+    code = '[[app.behaviours]]\nname = "hard"\nimport = "hard:Hard"\nisolation = "shared"\n'
+    file = tmp_path / "app.toml"
+    file.write_text(f'[app]\nname = "hard"\n{children}{code}')
+    fresh.up("--app", str(file))
+    status, said, _ = fresh.command("apply", str(file))
+    assert status == 1 and "/user/hard/raises-1 did not start" in said
+
+    def there() -> set[tuple[str, str]]:
+        rows = fresh.api.ps(limit=100)
+        return {(row["name"], row["state"]) for row in rows if row["address"].startswith("/user/hard/")}
+
+    names = (f"{kind}-{number}" for kind in ("well", "well-too") for number in range(1, 21))
+    well = {(name, "running") for name in names}
+    until(lambda: there() == well, "all that can be constructed run, and nothing else is there")
+    assert not [end for end in fresh.entries("process.exited") if end["address"] == "/user/hard"]
+    assert fresh.api.send("/user/hard/well-1", "go", wait_s=WAIT_S).get("reply") == "well"
+
+
 def test_run_answers_once_and_its_ledger_stays(waits: Path, place: Path) -> None:
     with running(place, str(waits), "secret") as process:
         said, error = process.communicate(timeout=WAIT_S)

@@ -39,7 +39,13 @@ SLOT = {
         "ended": "stopped",
         "stop": "stopped",
     },
-    "restarting": {"started": "running", "failed": "restarting", "exceeded": "parked", "stop": "stopped"},
+    "restarting": {
+        "started": "running",
+        "failed": "restarting",
+        "exceeded": "parked",
+        "ended": "stopped",
+        "stop": "stopped",
+    },
     "parked": {"stop": "stopped", "start": "running"},
     "stopped": {"stop": "stopped", "start": "running"},
 }

@@ -13,13 +13,11 @@ from kernel.supervision.reducer import (
     RestartDue,
     SlotChanged,
     SlotState,
-    StartChild,
     Started,
-    StartFailed,
     Stop,
 )
 from kernel.supervision.specs import OnExceed
-from tests.kernel.supervision.test_supervision import PARK, Shell
+from tests.kernel.supervision.test_supervision import Shell
 
 
 def test_a_child_that_began_while_it_was_told_to_stop_ends_with_its_own_incarnation_and_no_other() -> None:
@@ -51,18 +49,6 @@ def test_a_report_of_an_end_to_a_child_that_is_down_changes_nothing() -> None:
         shell.do(event)
     before = shell.sup
     assert (shell.do(Exited("a", 7, "crash")), shell.sup) == ([], before)
-
-
-@pytest.mark.parametrize("flags", [Flags(), PARK])
-def test_what_was_lost_before_it_ran_and_then_fails_to_start_is_restarted_and_not_dropped(
-    flags: Flags,
-) -> None:
-    """Who asked for it has had the answer to the first start."""
-    shell = Shell(flags, manual=True)
-    shell.add("a")
-    assert shell.do(StartFailed("a", "cell_lost"))[-1] == StartChild("a")
-    shell.do(StartFailed("a", "crash"))
-    assert shell["a"].slot is SlotState.RESTARTING
 
 
 def test_a_charge_counts_until_its_period_is_over_and_at_that_moment_too() -> None:

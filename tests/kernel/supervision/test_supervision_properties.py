@@ -128,6 +128,7 @@ class World:
     leaving: set[str] = field(default_factory=set)
     stopping: set[str] = field(default_factory=set)
     hasty: set[str] = field(default_factory=set)
+    pardoned: str | None = None  # the newest batch that a start which was asked for began
     given_up: bool = False
 
     @property
@@ -159,6 +160,8 @@ class World:
         was_leaving, known = ended_id in self.leaving, before.table.get(ended_id)
         up = isinstance(event, Exited) and self.running.get(event.id) == event.pid
         ended = self._note_report(event)
+        if ended and known is not None:
+            self._note_pardon(event, known)
         if ended:
             for kept in (self.leaving, self.stopping, self.hasty):
                 kept.discard(ended_id)
@@ -217,6 +220,13 @@ class World:
                 self.starting.discard(id)
                 return True
         return False
+
+    def _note_pardon(self, event: Event, known: Child) -> None:
+        """Who was asked for and does not start is not started again: what goes with it is charged to nobody."""
+        assert isinstance(event, Exited | StartFailed)
+        asked = known.asked and known.phase is Phase.STARTING and self.sup.closing is None
+        if asked and not is_blameless(event.reason) and event.batch is not None:
+            self.pardoned = event.batch
 
     def _note_failure(self, event: Event) -> None:
         """One that is charged, and begins the restart of several: those who run are to stop."""
@@ -297,6 +307,8 @@ class World:
         """Intensity: what it allows, counted anew over all restarts there ever were."""
         assert isinstance(event, Exited | StartFailed)
         assert self.sup.child(id).spec.restart != "temporary"
+        if event.batch is not None and event.batch == self.pardoned:
+            return
         self.restarts.append((self.now_s, id, event.reason, event.batch))
         recent = [r for r in self.restarts if self.now_s - r[0] <= self.flags.period_s]
         if self.flags.on_exceed == "park":
