@@ -16,7 +16,7 @@ import msgpack
 import pytest
 
 from tests.integration.effects import Effects
-from tests.integration.live_node import WAIT_S, LiveNode, alive, until
+from tests.integration.live_node import WAIT_S, Json, LiveNode, alive, until
 from weftos import Client, WeftosError
 
 EXTRA = "[limits]\nmailbox_messages = 3\n"
@@ -246,7 +246,7 @@ def test_a_supervisor_that_would_be_its_own_is_refused(node: LiveNode, superviso
 
 def test_an_agent_makes_no_supervisors_however_it_asks(node: LiveNode) -> None:
     node.api.spawn("bomber", behaviour="planner", tools=["spawn_agent"])
-    asked = [
+    asked: list[Json] = [
         {"supervisor": True},
         {"strategy": "one_for_one"},
         {"behaviour": "supervisor"},
