@@ -107,8 +107,8 @@ class ApplicationControl:
             if whys:
                 raise Invalid("; ".join(whys[:20]) + (f"; and {len(whys) - 20} more" if whys[20:] else ""))
             steps, counts = await _told(plan)
-            by = asked.record(name=request.name, **counts)
-            command = Command(by[0], asked.by)
+            command, trace = asked.traced_command(request.why, name=request.name, **counts)
+            by = command.seq, trace
             made = Made()
             try:
                 await self._take_away(request.name, plan, command, made)

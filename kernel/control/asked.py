@@ -48,9 +48,13 @@ class Asked:
 
     def command(self, why: str = "", **arguments: Any) -> Command:
         """:meth:`record`, with the reason that was given, as the cause of what follows. Raises Unavailable."""
+        return self.traced_command(why, **arguments)[0]
+
+    def traced_command(self, why: str = "", **arguments: Any) -> tuple[Command, bytes]:
+        """:meth:`command`, and the trace of what follows."""
         given = {"why": clean(why)} if why else {}
-        seq, _ = self.record(**arguments, **given)
-        return Command(seq, self.by, clean(why))
+        seq, trace = self.record(**arguments, **given)
+        return Command(seq, self.by, clean(why)), trace
 
     def check(self) -> None:
         """Raises KernelError for an operation that was answered and should have been recorded, and was not."""

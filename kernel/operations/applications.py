@@ -60,7 +60,8 @@ class OwnCode:
 @dataclass(frozen=True, slots=True)
 class Declaration:
     """An application. The first of ``spawns`` is its own supervisor, ``/user/NAME``; each of the others is below one
-    that stands before it. ``code``: what it needs beside what every node has.
+    that stands before it. ``code``: what it needs beside what every node has. ``why``: what the record of
+    an apply is to say.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Declaration:
     code: Annotated[
         Sequence[OwnCode], OnWire(Annotated[tuple[OwnCode, ...], Limit(max_length=MOST_DECLARED)])
     ] = ()
+    why: Why = ""
 
     def check(self) -> list[str]:
         """Every fault that can be seen without knowing the node."""

@@ -41,6 +41,7 @@ from kernel.model.states import (
 from kernel.policy.pipeline import Policy
 from kernel.process.admission import Admission
 from kernel.process.effects import Effects
+from kernel.process.foreseen import ForeseenEnds
 from kernel.process.listing import Listing
 from kernel.process.live import LiveProcess, LiveTable, Supervisors
 from kernel.process.pid_blocks import PidBlocks
@@ -143,6 +144,7 @@ class Processes:
         self.removed_at_once = REMOVED_AT_ONCE
         self._starts = Starts()
         self.slots = SlotWriter(recorder, self.effects, self._starts, signals)
+        self._foreseen = ForeseenEnds(self.supervisors, live, recorder.state.slots, self.slots, self._clock)
         self.admission = Admission(self._state, live, self.supervisors, self.effects, policy)
         self._unnumbered: set[str] = set()  # addresses whose start waits for a PID
         self._endings: dict[str, Ending] = {}
@@ -426,6 +428,7 @@ class Processes:
         elif address != ROOT:
             exited = Exited(name_of(address), end.process.pid, end.reason, end.batch)
             self._event(parent_of(address), exited)
+            self._foreseen.over(address)
         self._leave_if_down(address)
 
     def _not_started(self, address: str, reason: str, detail: str, batch: str | None = None) -> None:
@@ -499,6 +502,8 @@ class Processes:
         after, effects = step(supervisor, event, self._clock.now_s(), jitter)
         self.supervisors[address] = after
         if supervisor.closing is None and after.closing is not None:
+            if not isinstance(event, Shutdown):
+                self._foreseen.begun(address)
             for below in self._state.slots.tree(address):
                 if below != address:
                     self._drain(below)
@@ -670,7 +675,8 @@ class Processes:
         slot, state, why = self._state.slots.get(address), change.state, change.why
         if slot is None:
             return
-        self.slots.change(slot, state, why, change.cause)
+        if self.slots.meant(slot) is not state:  # else it was foreseen
+            self.slots.change(slot, state, why, change.cause)
         if state not in (SlotState.STOPPED, SlotState.PARKED):
             return
         if slot.state != state:  # the disk has yet to take it, and the process may end meanwhile

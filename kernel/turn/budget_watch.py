@@ -93,7 +93,8 @@ class BudgetWatch:
         cause = unit.next_seq
         unit.add(Draft("budget.warned", said, 0, ""))
         slot = self._state.slots.get(address)
-        if account.then == "pause" and percent == 100 and slot is not None and not slot.suspended:
+        pauses = account.then == "pause" and percent == 100 and slot is not None and not slot.suspended
+        if pauses and not _suspends(unit, address):
             unit.add(suspension("process.suspended", address, Command(cause, PAUSED_BY)))
         above = self._state.slots.worker_above(parent(address))
         for to in (address,) if above is None else (address, above.address):
@@ -120,3 +121,9 @@ class BudgetWatch:
             self._processes.stop(account.address)
         except KernelError:  # what it is below is down already, or about to be
             return
+
+
+def _suspends(unit: Unit, address: str) -> bool:
+    """Whether what ``unit`` has by now does, for another resource."""
+    drafts = (record for record in unit.records if isinstance(record, Draft))
+    return any(draft.kind == "process.suspended" and draft.body["address"] == address for draft in drafts)

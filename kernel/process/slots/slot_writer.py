@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import Draft
@@ -48,14 +49,19 @@ class SlotWriter:
 
     def change(self, slot: Slot, state: SlotState, why: str, cause: int = -1) -> None:
         """A slot is meant to be in that state. ``cause``: the entry of who asked for it, if anybody did."""
-        body = {"address": slot.address, "state": str(state), "why": why[:200]}
-        led_to = cause if cause >= 0 else slot.spawned_seq
-        self._recorder.must([Draft("process.slot", body, 0, "", b"", led_to)])
-        if slot.state == state:
-            self._recorded(slot)
-        else:
-            self._meant[slot.spawned_seq] = state
-            self._recorder.when_writable(("meant", slot.spawned_seq), lambda: self._recorded(slot))
+        self.change_all([slot], state, why, cause)
+
+    def change_all(self, slots: Sequence[Slot], state: SlotState, why: str, cause: int = -1) -> None:
+        """All of these are, in one unit of records."""
+        if not slots:
+            return
+        self._recorder.must([_change(slot, state, why, cause) for slot in slots])
+        for slot in slots:
+            if slot.state == state:
+                self._recorded(slot)
+            else:
+                self._meant[slot.spawned_seq] = state
+                self._recorder.when_writable(("meant", slot.spawned_seq), partial(self._recorded, slot))
 
     def felled(self, address: str, pid: int, cell: str, reason: str, *, live: bool) -> None:
         """What is ``live`` at ``address``, or was until now, has taken down the cell that it shared. For what was
@@ -147,3 +153,8 @@ class SlotWriter:
     def _forget_later(self, slot: Slot, why: str) -> None:
         if self._state.slots.get(slot.address) is slot:  # else it has gone meanwhile, and this is another
             self.forget(slot.address, why)
+
+
+def _change(slot: Slot, state: SlotState, why: str, cause: int) -> Draft:
+    body = {"address": slot.address, "state": str(state), "why": why[:200]}
+    return Draft("process.slot", body, 0, "", b"", cause if cause >= 0 else slot.spawned_seq)

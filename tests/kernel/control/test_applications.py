@@ -165,6 +165,21 @@ def test_delete_takes_all_of_it(tmp_path: Path) -> None:
     on_control(tmp_path, body)
 
 
+def test_an_apply_says_why_and_so_do_the_ends_that_it_brings(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await apply(control, *SHOP)
+        done = control(Applications.apply, "shop", (ROOT, BACK, PACKER), why="the clerk retires")
+        await asyncio.wait_for(done, LIMIT_S)
+        *_, command = await twin.entries("operator.command")
+        assert '"why":"the clerk retires"' in command.body["arguments"]
+        [ended] = [
+            one for one in await twin.entries("process.exited") if one.body["address"].endswith("clerk")
+        ]
+        assert "the clerk retires" in ended.body["detail"] and ended.entry.cause == command.entry.seq
+
+    on_control(tmp_path, body)
+
+
 def test_every_fault_is_told_with_its_entry_and_nothing_is_done(tmp_path: Path) -> None:
     code = (
         OwnCode("tool", "weigh", "scales:weigh", ("/srv",)),

@@ -16,6 +16,7 @@ from kernel.operations.messages import Messages
 from kernel.operations.processes import Processes
 from kernel.operations.rights.budgets import Budget, Budgets, OnExhausted, Resource
 from kernel.operations.spawning import Spawning, SpawnRequest
+from kernel.turn.turn_signals import BudgetsDue
 from tests.kernel.control.test_control import control_of
 from tests.kernel.syscall.test_open_calls import until
 from tests.kernel.turn.test_turns import on_twin
@@ -410,6 +411,22 @@ def test_tokens_that_suffice_for_no_question_more_are_used_up(tmp_path: Path, th
         await control_of(twin)(Budgets.grant, "ada", resource="tokens", amount=1_000)
         assert not twin.kernel.state.slots["/user/ada"].suspended
         assert (await ask(twin, at, "hi", 3))["status"] == "ok"
+
+    on_twin(tmp_path, body)
+
+
+def test_two_that_are_used_up_in_one_look_pause_once(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada", budget=Budget(tool_calls=100, messages=100, then="pause"))
+        book = twin.kernel.state.accounts.book
+        account = book.accounts["/user/ada"]
+        used_up = {resource: replace(line, spent=line.granted) for resource, line in account.lines.items()}
+        book.accounts["/user/ada"] = replace(account, lines=used_up)
+        book.due |= {(account.address, resource): None for resource in account.lines}
+        twin.say(BudgetsDue())
+        await until(lambda: twin.kernel.state.slots["/user/ada"].suspended == "budget")
+        assert len(await twin.entries("budget.warned")) == 2
+        assert len(await twin.entries("process.suspended")) == 1
 
     on_twin(tmp_path, body)
 

@@ -62,6 +62,7 @@ class Journal:
 
     def __init__(self) -> None:
         self.drafts: list[Draft] = []
+        self.units = [0]  # how many drafts there were after each
         self.slow = False
         self._late: list[Ticket] = []
         self._calls: list[Callable[..., None]] = []
@@ -93,6 +94,7 @@ class Journal:
                 assert KINDS[record.kind].check(record.body) == [], record
                 rows.append(Row(Written(record.kind, len(self.drafts), 0, record.trace, record.pid)))
                 self.drafts.append(record)
+        self.units.append(len(self.drafts))
         ticket = Ticket(tuple(rows), None if self.slow else self)
         if self.slow:
             self._late.append(ticket)
@@ -154,11 +156,15 @@ class Tree:
     ``ended`` has the address, PID and reason of each exit, in order.
     """
 
-    def __init__(self, bounds: Bounds | None = None, at_once: int = 1_000_000) -> None:
+    def __init__(
+        self, bounds: Bounds | None = None, at_once: int = 1_000_000, former: Sequence[Draft] = ()
+    ) -> None:
         signals = Signals(raised)
         self.journal, self.clock, self.live = Journal(), HandClock(), LiveTable()
         self.state = State(100, 10_000)
         recorder = self.recorder = Recorder(self.journal, self.state, signals)  # type: ignore[arg-type]  # a twin
+        if former:  # what a boot before had on its disk
+            recorder.commit(former)
         self.bounds = bounds or Bounds()
         policy = Policy(GATES, recorder, self.bounds)
         self.processes = Processes(

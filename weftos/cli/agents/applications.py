@@ -29,6 +29,7 @@ AppFile = Annotated[Path, typer.Argument(metavar="FILE", help="What declares it,
 def apply(
     file: AppFile,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, and do nothing.")] = False,
+    why: Why = "",
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
@@ -47,7 +48,7 @@ def apply(
             out.document(planned)
             return
         with out.waiting(f"applying {app.name}"):
-            done = _carried_out(node, app)
+            done = _carried_out(node, app, why)
     out.document(done)
     for failed in done["failed"]:
         out.say(failed["why"])
@@ -73,9 +74,9 @@ def _planned(node: Client, app: App) -> Planned:
     return planned
 
 
-def _carried_out(node: Client, app: App) -> Applied:
+def _carried_out(node: Client, app: App, why: str = "") -> Applied:
     declared = app.declaration
-    return node.applications.apply(app.name, declared.spawns, code=declared.code)
+    return node.applications.apply(app.name, declared.spawns, code=declared.code, why=why)
 
 
 def _show_steps(out: Output, steps: Sequence[StepRow], total: int) -> None:

@@ -1,0 +1,73 @@
+"""What the end of a supervisor, which ends by itself and takes its time, will make of slots: recorded when it begins.
+
+A node that is killed before it has ended then begins with what the end would have left. One that comes to nothing all
+the same, as somebody kills what is ending and it is brought back, is recorded so.
+"""
+
+from __future__ import annotations
+
+from kernel.clock import Clock
+from kernel.model.address import name_of
+from kernel.model.address import parent as parent_of
+from kernel.model.states import SHUTDOWN
+from kernel.process.live import LiveTable, Supervisors
+from kernel.process.slots.slot_writer import SlotWriter
+from kernel.slices.tree.slots import Slot, Slots
+from kernel.supervision.reducer import Exited, SlotChanged, SlotState, step
+
+
+class ForeseenEnds:
+    """Addresses of supervisors whose slots are recorded as stopped, and which still run."""
+
+    def __init__(
+        self, supervisors: Supervisors, live: LiveTable, slots: Slots, writer: SlotWriter, clock: Clock
+    ) -> None:
+        self._supervisors = supervisors
+        self._live = live
+        self._slots = slots
+        self._writer = writer
+        self._clock = clock
+        self._stopped: set[str] = set()
+
+    def begun(self, address: str) -> None:
+        """The supervisor at ``address`` has begun to end by itself: it is recorded as stopped if it will be, and so are
+        those above that will end with it.
+        """
+        stopped: list[Slot] = []
+        goes_on = True
+        while goes_on:
+            is_stopped, goes_on = self._after(address)
+            slot = self._slots.get(address)
+            if not is_stopped or slot is None:
+                break
+            if address not in self._stopped:
+                stopped.append(slot)
+            address = parent_of(address)
+        self._stopped.update(slot.address for slot in stopped)
+        self._writer.change_all(stopped, SlotState.STOPPED, SHUTDOWN)
+
+    def _after(self, address: str) -> tuple[bool, bool]:
+        """Whether the end of what runs at ``address`` stops its slot, and whether it is the end of what is above."""
+        process, supervisor = self._live.at(address), self._supervisors.get(parent_of(address))
+        if process is None or supervisor is None:
+            return False, False
+        ended = Exited(name_of(address), process.pid, SHUTDOWN)
+        after, effects = step(supervisor, ended, self._clock.now_s(), 0.0)
+        changes = [effect for effect in effects if isinstance(effect, SlotChanged)]
+        is_stopped = any((change.id, change.state) == (ended.id, SlotState.STOPPED) for change in changes)
+        return is_stopped, supervisor.closing is None and after.closing is not None
+
+    def over(self, address: str) -> None:
+        """What ran at ``address`` has ended, and its supervisor knows: those above that go on are not stopped."""
+        self._stopped.discard(address)
+        go_on: list[Slot] = []
+        above = parent_of(address)
+        while above in self._stopped and not self._is_closing(above):
+            self._stopped.discard(above)
+            go_on += filter(None, [self._slots.get(above)])
+            above = parent_of(above)
+        self._writer.change_all(go_on, SlotState.RUNNING, f"{address} did not end it")
+
+    def _is_closing(self, address: str) -> bool:
+        supervisor = self._supervisors.get(address)
+        return supervisor is None or supervisor.closing is not None

@@ -1,0 +1,98 @@
+"""A supervisor that ends with its significant child, of a node that is killed in the middle: what was begun is carried
+out by the next boot, or had not begun.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kernel.model.address import USER
+from kernel.operations.spawning import Restart
+from kernel.slices.tree.slots import DOWN
+from tests.kernel.twins.tree_twin import Tree
+
+ABOVE, TOP, LEAD, OTHER = "/user/above", "/user/above/top", "/user/above/top/lead", "/user/above/top/other"
+
+
+def family(restart: Restart = "transient") -> Tree:
+    """All run; ``other`` is in a turn, which keeps its supervisor from ending at once."""
+    tree = Tree()
+    mode = "any_significant"
+    tree.spawn("above", type="supervisor", restart="transient", auto_shutdown=mode)
+    own = {"significant": restart == "transient", "restart": restart, "auto_shutdown": mode}
+    tree.spawn("top", ABOVE, type="supervisor", **own)
+    tree.spawn("lead", TOP, restart="transient", significant=True)
+    tree.spawn("other", TOP)
+    tree.open_turn(OTHER)
+    return tree
+
+
+def booted(tree: Tree, entries: int) -> Tree:
+    """The next boot, of a node that had so many entries on its disk when it was killed."""
+    again = Tree(former=tree.journal.drafts[:entries])
+    for _ in range(10):
+        again.up()
+        again.finish()
+    return again
+
+
+def test_after_a_kill_at_any_commit_either_all_of_it_runs_or_nothing_does() -> None:
+    tree = family()
+    begun = len(tree.journal.drafts)
+    tree.crash(LEAD, "normal")
+    tree.finish()
+    assert OTHER in tree.running()
+    tree.end_turn(OTHER)
+    tree.finish()
+    assert set(tree.running()) <= {"/", USER}
+    seen = set()
+    for entries in (entries for entries in tree.journal.units if entries >= begun):
+        running = {ABOVE, TOP, LEAD, OTHER} & set(booted(tree, entries).running())
+        assert running in (set(), {ABOVE, TOP, LEAD, OTHER}), (entries - begun, running)
+        seen.add(frozenset(running))
+    assert len(seen) == 2
+
+
+def test_a_permanent_one_comes_back_without_its_leader_as_it_does_when_nobody_is_killed() -> None:
+    tree = family("permanent")
+    tree.crash(LEAD, "normal")
+    tree.finish()
+    cut = len(tree.journal.drafts)
+    assert [tree.state.slots[at].state in DOWN for at in (ABOVE, TOP, LEAD)] == [False, False, True]
+    tree.end_turn(OTHER)
+    tree.finish()
+    tree.up()
+    whole, again = set(tree.running()), set(booted(tree, cut).running())
+    assert whole == again and OTHER in again and LEAD not in again
+
+
+@pytest.mark.parametrize("after", ["kill", "restart"])
+def test_what_is_brought_back_although_it_was_ending_is_not_recorded_as_stopped(after: str) -> None:
+    tree = family()
+    tree.crash(LEAD, "normal")
+    tree.finish()
+    assert [tree.state.slots[at].state for at in (ABOVE, TOP)] == ["stopped", "stopped"]
+    if after == "kill":
+        tree.processes.kill(TOP, "kill")
+    else:
+        tree.processes.restart(TOP)
+        tree.end_turn(OTHER)
+    for _ in range(10):
+        tree.finish()
+        tree.up()
+    assert {ABOVE, TOP, OTHER} <= set(tree.running())
+    assert [tree.state.slots[at].state for at in (ABOVE, TOP, LEAD)] == ["running", "running", "stopped"]
+
+
+def test_each_slot_is_recorded_as_stopped_once() -> None:
+    tree = family()
+    begun = len(tree.journal.drafts)
+    tree.crash(LEAD, "normal")
+    tree.end_turn(OTHER)
+    tree.finish()
+    changed = [draft.body for draft in tree.journal.drafts[begun:] if draft.kind == "process.slot"]
+    assert sorted((body["address"], body["state"]) for body in changed) == [
+        (ABOVE, "stopped"),
+        (TOP, "stopped"),
+        (LEAD, "stopped"),
+    ]
