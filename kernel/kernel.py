@@ -199,6 +199,7 @@ class Kernel:
             self.cancels,
             bounds,
             self.policy,
+            env.behaviours,
         )
         self.memory = Memory(recorder, bounds, env.archive)
         tool_parts = ToolParts(

@@ -8,6 +8,7 @@ tools_of(spec's tools, deny, known)       the names that they mean; what is deni
 handed_down(above, address, wanted)       the capabilities of a child; CapabilityError names every excess
 may_address(held, address, to, peer)      whether its message scope holds somebody
 may_enter(paths, path)                    whether they hold a path of the workspace
+may_make(held, own, behaviour)            whether it may give a child that behaviour
 
 Patterns: ``*`` is any characters, ``?`` one. A pattern is within another when that is the same, or ends with its only
 ``*`` and what is before that begins both: so what a child may be given is decided without a list of all names, and a
@@ -142,7 +143,7 @@ def handed_down(above: Capabilities, address: str, wanted: Capabilities) -> Capa
     """What a child has of which ``wanted`` is said, below the process at ``address`` that has ``above``. What is not
     said it has from there. Raises CapabilityError that names all that goes beyond.
     """
-    if above == UNRESTRICTED:
+    if above == UNRESTRICTED and not wanted.behaviours and not wanted.dedicated:
         return wanted
     faults: list[str] = []
     messages, listed = _messages(above, address, wanted, faults)
@@ -154,6 +155,8 @@ def handed_down(above: Capabilities, address: str, wanted: Capabilities) -> Capa
         topics=_patterns("topics", above.topics, wanted.topics, faults),
         memory=_memory(above.memory, wanted.memory, faults),
         paths=_paths(above.paths, wanted.paths, faults),
+        behaviours=_behaviours(above.behaviours, wanted.behaviours, faults),
+        dedicated=_dedicated(above, wanted, faults),
     )
     if faults := [*faults, *had.check()]:
         raise CapabilityError(f"the parent cannot give what it does not have: {'; '.join(faults)}")
@@ -218,6 +221,26 @@ def _paths(
         return wanted if above is None else above
     faults += [f"paths {each}" for each in wanted if not may_enter(above, each)]
     return wanted
+
+
+def _behaviours(
+    above: tuple[str, ...] | None, wanted: tuple[str, ...] | None, faults: list[str]
+) -> tuple[str, ...] | None:
+    if wanted is None:
+        return above
+    faults += [f"behaviours {each}" for each in not_within(above or (), wanted)]
+    return wanted
+
+
+def _dedicated(above: Capabilities, wanted: Capabilities, faults: list[str]) -> bool | None:
+    if wanted.dedicated and not above.dedicated:
+        faults.append("dedicated")
+    return above.dedicated if wanted.dedicated is None else wanted.dedicated
+
+
+def may_make(held: Capabilities, own: str, behaviour: str) -> bool:
+    """Whether a process of the behaviour ``own`` may give a child that ``behaviour``."""
+    return behaviour == own or matching(held.behaviours or (), behaviour) is not None
 
 
 def may_address(held: Capabilities, address: str, to: str, peer: str = "") -> bool:

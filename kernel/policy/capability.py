@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernel.errors import CapabilityError
 from kernel.model.address import is_below
-from kernel.model.capability import Rights, child_of, handed_down
+from kernel.model.capability import Rights, child_of, handed_down, may_make
 from kernel.model.spec import ProcessSpec
 from kernel.policy.asker import Asker
 from kernel.policy.proposal import (
@@ -31,7 +31,11 @@ def capability_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
             )
         case SpawnProcess(spec, parent):
             child = spec if spec.template is None else spec.template
-            why = _exceeds(asker, child.tools) or _exceeds_above(child, parent, facts)
+            why = (
+                _exceeds(asker, child.tools)
+                or _exceeds_above(child, parent, facts)
+                or _exceeds_code(asker, child, facts)
+            )
             return deny(why, CapabilityError) if why else None
         case WatchProcess() as watch if not _may_watch(asker, watch):
             return deny(
@@ -77,6 +81,21 @@ def _exceeds_above(child: ProcessSpec, parent: str, facts: Facts) -> str:
     if handed_down(held, above.address, wanted) != wanted:
         return f"{above.address} does not hand all of its limits down to this child: please report it"
     return _refusal(Rights.of(above.spec.tools), child.tools)
+
+
+def _exceeds_code(asker: Asker, child: ProcessSpec, facts: Facts) -> str:
+    """An agent gives a child its own behaviour and its own kind of cell, or what its capabilities say of these."""
+    slot = facts.state.slots.get(asker.process) if asker.process else None
+    if slot is None:
+        return ""
+    own = slot.spec
+    if not may_make(own.capabilities, own.behaviour, child.behaviour):
+        return f"a child of {asker.process} may not be of behaviour {child.behaviour}"
+    if child.isolation != own.isolation and not (
+        child.isolation == "dedicated" and own.capabilities.dedicated
+    ):
+        return f"a child of {asker.process} may not have a {child.isolation} cell"
+    return ""
 
 
 def _refusal(held: Rights, tools: tuple[str, ...]) -> str:

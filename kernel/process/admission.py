@@ -130,10 +130,17 @@ class Admission:
         return faults
 
     def draft_spawn(
-        self, spec: ProcessSpec, parent: str, pid: int, trace: bytes, cause: int, asker: Asker = PERSON
+        self,
+        spec: ProcessSpec,
+        parent: str,
+        pid: int,
+        trace: bytes,
+        cause: int,
+        asker: Asker = PERSON,
+        promised: Mapping[tuple[str, str], int] = NO_PROMISES,
     ) -> Draft:
-        """The entry that makes a slot."""
-        self.check_spawn(spec, parent, asker)
+        """The entry that makes a slot. ``promised``: what is on its way out of accounts of budgets."""
+        self.check_spawn(spec, parent, asker, promised=promised)
         return self.entry_of(spec, parent, pid, trace, cause, asker)
 
     def entry_of(

@@ -7,25 +7,25 @@ text.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from chain.ledger.ledger import Draft
 from kernel.abi import OutcomeStatus
 from kernel.bounds import Bounds
+from kernel.cells.launcher import BehaviourEntry
 from kernel.errors import KernelError, Refused
 from kernel.message.messaging import Messaging, Outgoing
 from kernel.message.publications import Publications
 from kernel.message.session_names import session_name
 from kernel.model.address import join
-from kernel.model.capability import handed_down, tools_of
 from kernel.model.causes import would_cycle
-from kernel.model.spec import DEFAULT_TOOLS, ProcessSpec
-from kernel.operations.rights.capabilities import UNRESTRICTED
 from kernel.peer.remote import Remote
 from kernel.peer.router import Router
 from kernel.policy.pipeline import Policy
 from kernel.policy.proposal import CancelTurn, WriteMemory
+from kernel.process.children import Known, Maker, made_by_agent
 from kernel.process.live import LiveProcess
 from kernel.process.process_signals import SlotWritten
 from kernel.process.processes import Processes
@@ -70,6 +70,7 @@ class NodeTools:
         cancels: Cancels,
         bounds: Bounds,
         policy: Policy,
+        behaviours: Mapping[str, BehaviourEntry],
     ) -> None:
         self._now_us = recorder.ledger.now_us
         self._state = recorder.state
@@ -81,6 +82,7 @@ class NodeTools:
         self._remote = remote
         self._cancels = cancels
         self._bounds = bounds
+        self._behaviours = behaviours
 
     def run(self, process: LiveProcess, site: CallSite, args: dict[str, Any], unit: Unit) -> Done | Pending:
         """Run one call. Raises KernelError for a refusal."""
@@ -207,30 +209,16 @@ class NodeTools:
         return Done("ok", f"cancelled {mail.id} at {address}, and {cut.others} that it had led to")
 
     def _spawn(self, process: LiveProcess, turn: Turn, args: dict[str, Any], unit: Unit) -> Done:
-        asked = args["tools"] if "tools" in args else frozenset(DEFAULT_TOOLS) & process.rights
-        wanted = tools_of(asked, (), process.rights)  # a pattern means what of it this turn has
-        config: dict[str, Any] = {
-            key: process.spec.config[key] for key in ("provider", "model") if key in process.spec.config
-        }
-        if "system_prompt" in args:
-            config["system_prompt"] = args["system_prompt"]
-        spec = ProcessSpec(
-            name=args["name"],
-            behaviour=process.spec.behaviour,
-            restart=args.get("restart", "transient"),
-            on_logical=args.get("on_logical", "restart"),
-            isolation=process.spec.isolation,
-            tools=tuple(sorted(wanted)),
-            workspace=process.spec.workspace,
-            config=config,
-            capabilities=handed_down(process.spec.capabilities, process.address, UNRESTRICTED),
-        )
+        known = {name: Known(entry.isolation, entry.config) for name, entry in self._behaviours.items()}
+        spec = made_by_agent(Maker(process.spec, process.address, process.rights), args, known)
         address = join(process.address, spec.name)
         cause = unit.next_seq - 1
         asker = process.asker(turn)
+        payers = self._state.accounts.book.payers(process.address, asker.principal, "tool_calls")
+        this_call = {(account.address, "tool_calls"): 1 for account in payers}
         unit.add(
             self._processes.admission.draft_spawn(
-                spec, process.address, process.pid, asker.trace, cause, asker
+                spec, process.address, process.pid, asker.trace, cause, asker, this_call
             )
         )
         unit.say(SlotWritten(address))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from chain.vectors.document import MAX_ID_CHARACTERS, MAX_TEXT_BYTES, MAX_TITLE_BYTES
 from kernel.abi import ToolDeclaration
+from kernel.toolbox.parameters import a_text, an_object
 
 MAX_QUERY_CHARACTERS = 4096
 MAX_K = 50
@@ -25,10 +24,10 @@ def memory_declarations() -> list[ToolDeclaration]:
                 "Remember a text for later turns. It is yours (and of the agents below you), or with shared for "
                 "every agent of this node. Gives the id of the document."
             ),
-            parameters=_object(
+            parameters=an_object(
                 {
-                    "text": _text("What to remember.", 1, MAX_TEXT_BYTES),
-                    "title": _text("A title of a few words; the first line by default.", 0, MAX_TITLE_BYTES),
+                    "text": a_text("What to remember.", 1, MAX_TEXT_BYTES),
+                    "title": a_text("A title of a few words; the first line by default.", 0, MAX_TITLE_BYTES),
                     "shared": {"type": "boolean", "description": "False by default."},
                 },
                 ["text"],
@@ -41,9 +40,9 @@ def memory_declarations() -> list[ToolDeclaration]:
         ToolDeclaration(
             name="memory_read",
             description="Read one remembered document by its id. A long one comes in pieces: go on at next_offset.",
-            parameters=_object(
+            parameters=an_object(
                 {
-                    "id": _text("Its id, such as d12.", 1, MAX_ID_CHARACTERS),
+                    "id": a_text("Its id, such as d12.", 1, MAX_ID_CHARACTERS),
                     "offset": {
                         "type": "integer",
                         "minimum": 0,
@@ -65,9 +64,9 @@ def _search(name: str, description: str) -> ToolDeclaration:
     return ToolDeclaration(
         name=name,
         description=description,
-        parameters=_object(
+        parameters=an_object(
             {
-                "query": _text("Words or a sentence to look for.", 1, MAX_QUERY_CHARACTERS),
+                "query": a_text("Words or a sentence to look for.", 1, MAX_QUERY_CHARACTERS),
                 "k": {
                     "type": "integer",
                     "minimum": 1,
@@ -82,16 +81,3 @@ def _search(name: str, description: str) -> ToolDeclaration:
         sandbox="archive",
         timeout_s=_SEARCH_TIMEOUT_S,
     )
-
-
-def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
-    }
-
-
-def _text(description: str, shortest: int, longest: int) -> dict[str, Any]:
-    return {"type": "string", "description": description, "minLength": shortest, "maxLength": longest}

@@ -12,12 +12,13 @@ from kernel.errors import Invalid
 from kernel.operations.messages import MAX_TOPIC_CHARS, Overflow
 from kernel.operations.operation import MAX_WHY_CHARS
 from kernel.operations.processes import MAX_ID_CHARS
-from kernel.operations.spawning import MAX_PROMPT_CHARS, MAX_TOOL_CHARS, MAX_TOOLS, OnLogical, Restart
 from kernel.toolbox.arguments import Validator
 from kernel.toolbox.calculator import MAX_EXPRESSION_CHARS
 from kernel.toolbox.declaration import check_declaration
 from kernel.toolbox.files import MAX_READ_BYTES
 from kernel.toolbox.memory import memory_declarations
+from kernel.toolbox.parameters import a_text, an_integer, an_object
+from kernel.toolbox.spawning import spawn_declaration
 
 BUILTIN_PACKAGE = "builtin"
 
@@ -106,7 +107,7 @@ def builtin_declarations() -> list[ToolDeclaration]:
 
 
 def _worker_tools() -> list[ToolDeclaration]:
-    path = _text("Path below the workspace, such as notes.txt or reports/may.txt.", 1, 4096)
+    path = a_text("Path below the workspace, such as notes.txt or reports/may.txt.", 1, 4096)
     return [
         ToolDeclaration(
             name="file_read",
@@ -114,11 +115,11 @@ def _worker_tools() -> list[ToolDeclaration]:
                 "Read a UTF-8 text file of the workspace. A long file is read in pieces: a last line in brackets "
                 "says at which offset to go on."
             ),
-            parameters=_object(
+            parameters=an_object(
                 {
                     "path": path,
-                    "offset": _integer("Byte to begin at, 0 by default.", 0, 2**62),
-                    "limit": _integer("Bytes to read at most.", 4, MAX_READ_BYTES),
+                    "offset": an_integer("Byte to begin at, 0 by default.", 0, 2**62),
+                    "limit": an_integer("Bytes to read at most.", 4, MAX_READ_BYTES),
                 },
                 ["path"],
             ),
@@ -130,8 +131,8 @@ def _worker_tools() -> list[ToolDeclaration]:
         ToolDeclaration(
             name="file_list",
             description="List a directory of the workspace: one entry a line, directories end in /.",
-            parameters=_object(
-                {"path": _text("Directory below the workspace; the workspace itself by default.", 0, 4096)}
+            parameters=an_object(
+                {"path": a_text("Directory below the workspace; the workspace itself by default.", 0, 4096)}
             ),
             effects="none",
             on_doubt="retry",
@@ -141,7 +142,7 @@ def _worker_tools() -> list[ToolDeclaration]:
         ToolDeclaration(
             name="file_write",
             description="Create or replace a text file of the workspace. Missing directories are made.",
-            parameters=_object({"path": path, "content": {"type": "string"}}, ["path", "content"]),
+            parameters=an_object({"path": path, "content": {"type": "string"}}, ["path", "content"]),
             effects="local",
             on_doubt="retry",
             sandbox="builtin",
@@ -152,14 +153,14 @@ def _worker_tools() -> list[ToolDeclaration]:
 
 
 def _node_tools() -> list[ToolDeclaration]:
-    to = _text("Name, address or PID of the receiver; with @NODE behind it on another node.", 1, 1024)
-    text = _text("What to say.", 1, 256 * 2**10)
+    to = a_text("Name, address or PID of the receiver; with @NODE behind it on another node.", 1, 1024)
+    text = a_text("What to say.", 1, 256 * 2**10)
     return [
         ToolDeclaration(
             name="calculator",
             description="Evaluate an arithmetic expression, such as (2+3)*4**2 or sqrt(2). Powers are written **.",
-            parameters=_object(
-                {"expression": _text("The expression.", 1, MAX_EXPRESSION_CHARS)}, ["expression"]
+            parameters=an_object(
+                {"expression": a_text("The expression.", 1, MAX_EXPRESSION_CHARS)}, ["expression"]
             ),
             effects="none",
             on_doubt="retry",
@@ -168,14 +169,14 @@ def _node_tools() -> list[ToolDeclaration]:
         ToolDeclaration(
             name="send_message",
             description="Send a message to another process. Does not wait for an answer.",
-            parameters=_object({"to": to, "text": text}, ["to", "text"]),
+            parameters=an_object({"to": to, "text": text}, ["to", "text"]),
             effects="local",
             sandbox="node",
         ),
         ToolDeclaration(
             name="ask",
             description="Ask another process and wait for its reply.",
-            parameters=_object(
+            parameters=an_object(
                 {
                     "to": to,
                     "text": text,
@@ -199,46 +200,26 @@ def _node_tools() -> list[ToolDeclaration]:
                 "End what a process below this one is doing, or a message that this one has sent it, with all that "
                 "this has led to. The process lives on, with what it has recorded so far."
             ),
-            parameters=_object(
+            parameters=an_object(
                 {
-                    "process": _text("Name, address or PID of the process.", 1, 1100),
-                    "message": _text(
+                    "process": a_text("Name, address or PID of the process.", 1, 1100),
+                    "message": a_text(
                         "Id of the message, such as m12; what it is doing now by default.", 1, MAX_ID_CHARS
                     ),
-                    "why": _text("Why, for whoever reads the record.", 0, MAX_WHY_CHARS),
+                    "why": a_text("Why, for whoever reads the record.", 0, MAX_WHY_CHARS),
                 },
                 ["process"],
             ),
             effects="local",
             sandbox="node",
         ),
-        ToolDeclaration(
-            name="spawn_agent",
-            description="Start an agent below this process. It gets at most the tools that this process has.",
-            parameters=_object(
-                {
-                    "name": {**_text("Its name.", 1, 64), "pattern": "^[a-zA-Z0-9._-]+$"},
-                    "system_prompt": _text("What it is for and how it should work.", 0, MAX_PROMPT_CHARS),
-                    "tools": {
-                        "type": "array",
-                        "items": {"type": "string", "maxLength": MAX_TOOL_CHARS},
-                        "maxItems": MAX_TOOLS,
-                        "description": "Names of its tools; calculator, file_read, file_list by default.",
-                    },
-                    "restart": {"enum": list(get_args(Restart))},
-                    "on_logical": {"enum": list(get_args(OnLogical))},
-                },
-                ["name"],
-            ),
-            effects="local",
-            sandbox="node",
-        ),
+        spawn_declaration(),
     ]
 
 
 def _topic_tools(text: dict[str, Any]) -> list[ToolDeclaration]:
-    topic = _text("Words with dots between them, such as orders.new.", 1, MAX_TOPIC_CHARS)
-    pattern = _text("A topic, orders.* for all below it, or * for every topic.", 1, MAX_TOPIC_CHARS)
+    topic = a_text("Words with dots between them, such as orders.new.", 1, MAX_TOPIC_CHARS)
+    pattern = a_text("A topic, orders.* for all below it, or * for every topic.", 1, MAX_TOPIC_CHARS)
     overflow = {
         "enum": list(get_args(Overflow)),
         "description": "When the mailbox is full; drop_oldest for topics below telemetry alone.",
@@ -253,26 +234,9 @@ def _topic_tools(text: dict[str, Any]) -> list[ToolDeclaration]:
         ToolDeclaration(
             name=name,
             description=description,
-            parameters=_object(parameters, [each for each in parameters if each != "overflow"]),
+            parameters=an_object(parameters, [each for each in parameters if each != "overflow"]),
             effects="local",
             sandbox="node",
         )
         for name, description, parameters in described
     ]
-
-
-def _object(properties: dict[str, Any], required: list[str] | None = None) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": required or [],
-        "additionalProperties": False,
-    }
-
-
-def _text(description: str, shortest: int, longest: int) -> dict[str, Any]:
-    return {"type": "string", "description": description, "minLength": shortest, "maxLength": longest}
-
-
-def _integer(description: str, smallest: int, largest: int) -> dict[str, Any]:
-    return {"type": "integer", "description": description, "minimum": smallest, "maximum": largest}

@@ -29,7 +29,9 @@ class Capabilities:
     speak, and whom it may watch: ``all``; its ``subtree``, all below it; its ``children``; its ``parent``; those
     ``listed``, addresses or ADDRESS@NODE; or ``none``. ``spawn``: whether it makes children. ``topics`` that it
     publishes to and hears. ``memory``: documents that it reads and writes: its ``own``, with those above it, and those
-    ``shared`` with all. ``paths``: what of its workspace its file tools see, each with all below.
+    ``shared`` with all. ``paths``: what of its workspace its file tools see, each with all below. ``behaviours`` that
+    it may give the children it makes, beside its own, and ``dedicated``: whether it may give them cells of their own
+    when it has none itself. Of these two nobody has more than is said, whoever is above.
     """
 
     _: KW_ONLY
@@ -40,6 +42,8 @@ class Capabilities:
     topics: Patterns | None = None
     memory: tuple[MemoryScope, ...] | None = None
     paths: Patterns | None = None
+    behaviours: Patterns | None = None
+    dedicated: bool | None = None
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # where it is part of another request
 
     def check(self) -> list[str]:
@@ -73,7 +77,7 @@ class Capabilities:
         }
 
 
-OF_PATTERNS = ("deny", "listed", "topics", "paths")
+OF_PATTERNS = ("deny", "listed", "topics", "paths", "behaviours")
 UNRESTRICTED = Capabilities()
 
 
@@ -131,4 +135,6 @@ _READERS: Mapping[str, Callable[[str, object], Any]] = {
     "topics": _texts,
     "memory": _texts,
     "paths": _texts,
+    "behaviours": _texts,
+    "dedicated": _truth,
 }
