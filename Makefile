@@ -71,7 +71,7 @@ check: setup
 test prove simulate: export PYTHONDONTWRITEBYTECODE :=
 
 test: setup
-	$(PY) -m pytest -m "not slow" --numprocesses 3
+	$(PY) -m pytest -m "not slow" --numprocesses 4
 
 prove: setup
 	$(PY) tests/prove/run.py $(foreach part,$(PART),--part $(part))

@@ -25,8 +25,11 @@ settings.load_profile("any machine")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A run in the background of a shell has Ctrl-C ignored, and so would have what it starts."""
+    """A run in the background of a shell has Ctrl-C ignored, and so would have what it starts. While tests are
+    collected all that is made stays: the collector of garbage finds nothing.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.disable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -39,6 +42,7 @@ def pytest_collection_finish() -> None:
     """The tests stay until the end: no collection of garbage has to look through all that they are made of."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

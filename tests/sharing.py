@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 ROOT = Path(__file__).parents[1]
 NODES = "tests/integration/"
@@ -19,10 +20,20 @@ ONE_READING = "tests/test_object_graph.py"  # of all sources, and each of its te
 
 
 class NodesTogether(LoadScopeScheduling):
-    """Every other test is shared out by itself."""
+    """Every other test is shared out by itself.
+
+    What a worker has done is forgotten: the scheduler counts, at each end of a test, through all the sets that it has
+    ever given to that worker, which are some thousands here.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         return set_of(nodeid)
+
+    def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
+        super().mark_test_complete(node, item_index, duration)
+        given, done = self.assigned_work[node], set_of(self.registered_collections[node][item_index])
+        if all(given[done].values()):
+            del given[done]
 
 
 def set_of(nodeid: str) -> str:

@@ -20,7 +20,6 @@ import warnings
 from typing import Any, Protocol
 
 from cryptography.exceptions import InvalidTag
-from noise.connection import Keypair, NoiseConnection
 from noise.exceptions import (
     NoiseHandshakeError,
     NoiseInvalidMessage,
@@ -73,6 +72,9 @@ class NoiseXX:
         protocol: bytes = PROTOCOL,
         ephemeral: bytes | None = None,
     ) -> None:
+        # It loads every cipher there is, and most nodes have no peers.
+        from noise.connection import Keypair, NoiseConnection
+
         connection: Any = NoiseConnection.from_name(protocol)
         if initiator:
             connection.set_as_initiator()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from email.message import Message
+from functools import cached_property
 from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
@@ -24,15 +25,26 @@ class WrongRequest(Exception):
 
 
 class Reader:
-    """Reads the requests of one operation. Raises WrongRequest. What is in a body and not known is refused."""
+    """Reads the requests of one operation. Raises WrongRequest. What is in a body and not known is refused.
+
+    What checks the fields is made for the first request: a boot would wait for all of it, and no node is asked for
+    every operation.
+    """
 
     def __init__(self, row: AnyRow) -> None:
         names = [field.name for field in fields(row.request)]  # type: ignore[arg-type]  # every request is a dataclass
+        self._row = row
         self._make = row.request
         self._by_body = row.method == "POST"
         self._known = [name for name in names if name not in row.in_path]
-        self._path = _model(row, row.in_path, "ignore")
-        self._rest = _model(row, self._known, "forbid" if self._by_body else "ignore")
+
+    @cached_property
+    def _path(self) -> type[BaseModel]:
+        return _model(self._row, self._row.in_path, "ignore")
+
+    @cached_property
+    def _rest(self) -> type[BaseModel]:
+        return _model(self._row, self._known, "forbid" if self._by_body else "ignore")
 
     async def read(self, request: Request) -> Any:
         """The request, with every default filled in."""

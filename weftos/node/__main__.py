@@ -37,7 +37,7 @@ async def run(options: Options, nursery: Nursery, say: Say) -> None:
     """Boot, serve until asked to stop, stop cleanly."""
     from weftos.node.boot import start
 
-    _settle()
+    _keep_what_is_loaded()
     node: Node = await start(options, nursery, lambda step: say({"step": step}))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -52,16 +52,20 @@ async def run(options: Options, nursery: Nursery, say: Say) -> None:
 def _settle() -> None:
     """Set the interpreter for a process that serves: measured, a third less time for a tool call.
 
-    What was imported stays, so the collector need not walk it, and it need not look at each few hundred new objects,
-    during the boot neither: hardly any of ours are in circles. Nor may there be so many that a look holds the loop:
-    measured while maps and lists are made and all stay, 4 to 8 ms of processor time for the 110,000 that these
-    thresholds let come together, 100 for a million. A thread that waits for the interpreter, as the ledger's writer
-    does several times a group, gets it in half a millisecond and not in five.
+    The collector need not look at each few hundred new objects, during the boot neither: hardly any of ours are in
+    circles. Nor may there be so many that a look holds the loop: measured while maps and lists are made and all stay,
+    4 to 8 ms of processor time for the 110,000 that these thresholds let come together, 100 for a million. A thread
+    that waits for the interpreter, as the ledger's writer does several times a group, gets it in half a millisecond
+    and not in five.
     """
-    gc.collect()
-    gc.freeze()
     gc.set_threshold(10_000, 10, 100)
     sys.setswitchinterval(0.0005)
+
+
+def _keep_what_is_loaded() -> None:
+    """What was imported stays: the collector need not walk it."""
+    gc.collect()
+    gc.freeze()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -104,6 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(options: dict[str, Any], environment: dict[str, str], nursery: Nursery, say: Say) -> int:
     """Imports what a node is made of only now: a node that begins anew, to be without its environment, has not yet."""
+    _settle()
     from chain.errors import ChainError
     from kernel.errors import KernelError
     from weftos.config.config_file import ConfigError
