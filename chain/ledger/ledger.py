@@ -58,8 +58,7 @@ WRITE_NOW_BYTES = 64 * 2**10
 class Ledger:
     """One node's ledger, open for writing. Methods are for the event loop's thread alone.
 
-    keys: those that sign the newest durable head. full_note: the newest head with both signature lines, empty when
-    there is none yet. recovery: what :meth:`open` found.
+    keys: those that sign the newest durable head. recovery: what :meth:`open` found.
     """
 
     def __init__(self, opened: Opened, now_us: Callable[[], int]) -> None:
@@ -67,7 +66,8 @@ class Ledger:
         self._fault: str | None = None
         self._full: str | None = None
         self.keys = keys = recovery.keys
-        self.full_note = recovery.full.note if recovery.full else b""
+        note = recovery.full.note if recovery.full else b""
+        self._full_head = note, _head_size(note)
         self._sequencer = recovery.sequencer
         self._sequencer.forgotten = max(0, max(self._sequencer.counts, default=0) - COUNTERS)
         self._now_us = now_us
@@ -144,7 +144,7 @@ class Ledger:
         self._loop = loop
         self._calls.start(loop)
         self._writer.start(self._size, self._nodes, self._provisional)
-        unsigned = self._provisional if self._head_size(self.full_note) < self._size else b""
+        unsigned = self._provisional if self.full_size < self._size else b""
         self._signer.start(self._size, self._nodes, unsigned)
         if self.full_note:
             self._publisher.signed(self.full_note)
@@ -203,9 +203,14 @@ class Ledger:
         return self.full_note if self.full_note.startswith(self._provisional) else self._provisional
 
     @property
+    def full_note(self) -> bytes:
+        """The newest head with both signature lines, empty when there is none yet."""
+        return self._full_head[0]
+
+    @property
     def full_size(self) -> int:
         """How many entries the newest full head covers."""
-        return self._head_size(self.full_note)
+        return self._full_head[1]
 
     @property
     def published_size(self) -> int:
@@ -434,7 +439,7 @@ class Ledger:
     def _signed(self, note: bytes) -> None:
         """On the signer's thread; the loop is woken for the head that is recorded, and for no other."""
         assert self._loop is not None
-        self.full_note = note
+        self._full_head = note, _head_size(note)  # at once: the loop reads both
         self._publisher.signed(note, hurry=self._publication.wanted)
         if self._may_record(self._loop.time()):
             self._calls.post(self._record_newest, self._loop.time())
@@ -452,10 +457,6 @@ class Ledger:
         record = encode_head_record(self.full_note, closing)
         tree = self._sequencer.tree
         return self._push(Batch([record], [], tree.size, tree.nodes.copy(), len(record)), durable=closing)
-
-    @staticmethod
-    def _head_size(note: bytes) -> int:
-        return parse_head(parse(note).text).size if note else 0
 
     async def close(self) -> None:
         """Stop cleanly: write everything, sign the last full head, store it in a slot, publish it, and write it as the
@@ -489,3 +490,7 @@ class Ledger:
             raise LedgerUnavailable(self.publish_fault)
         if self._size:
             await self._record_head(closing=True).durable()
+
+
+def _head_size(note: bytes) -> int:
+    return parse_head(parse(note).text).size if note else 0
