@@ -6,7 +6,7 @@ type of its row (:mod:`chain.entry.fields`). ``docs/ledger-kinds.md`` tells the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -32,21 +32,18 @@ from chain.entry.fields import (
 @dataclass(frozen=True, slots=True)
 class Kind:
     """``fields``: what each field of the body is, and what it means. ``durable``: it is written to the disk at once,
-    unless its field in ``lazy_when`` has the value there.
+    unless ``lazy_when`` says of its body that nobody outside the node hears of it before of something that is.
     """
 
     name: str
     meaning: str
     fields: Mapping[str, Field]
     durable: bool
-    lazy_when: tuple[str, str] | None = None
+    lazy_when: Callable[[Mapping[str, Any]], bool] | None = None
 
     def is_durable(self, body: Mapping[str, Any]) -> bool:
         """Whether an entry with ``body`` is written to the disk at once, with all before it."""
-        if self.lazy_when is None or not self.durable:
-            return self.durable
-        field, value = self.lazy_when
-        return body.get(field) != value
+        return self.durable and not (self.lazy_when is not None and self.lazy_when(body))
 
     def check(self, body: Mapping[str, Any]) -> list[str]:
         """Every field that ``body`` lacks, has too many, or has with another type than its own, in words."""
@@ -214,14 +211,17 @@ _TABLE = (
     ),
     _kind(
         "message.accepted",
-        "a message is in its receiver's mailbox, and will be answered for",
+        "a message is in its receiver's mailbox, and will be answered for; lazy only where a call of this node asks",
         durable=True,
         id=_MESSAGE,
         sender=(TEXT, "address, or operator"),
         to=(TEXT, "address"),
         text=(TEXT, "text of the message"),
         session=(TEXT, "session it belongs to"),
-        reply_to=(TEXT, "message it answers, empty for none"),
+        reply_to=(
+            TEXT,
+            "who waits for its answer: a call, TURN:ORDINAL, or a message, ID@ORIGIN; empty for nobody",
+        ),
         wants_reply=(BOOL, "whether the sender waits for an answer"),
         deadline_us=(WHOLE, "microseconds since 1970 after which it is dead, 0 for none"),
         rights=(TEXTS_OR_NIL, "names of the tools the sender could use, nil for a person"),
@@ -376,12 +376,13 @@ _TABLE = (
     ),
     _kind(
         "turn.ended",
-        "the handling of a message ended",
+        "the handling of a message ended; lazy only where that answers a call of this node",
         durable=True,
         turn=_TURN,
         status=(TEXT, "ok, error, cancelled, diverged (a person gave it up) or poison"),
         reply=(TEXT, "text of the reply"),
         reply_hash=(DIGEST, "SHA-256 of the whole reply"),
+        call=(TEXT, "call of this node that it answers, TURN:ORDINAL, empty for none; not in older entries"),
     ),
     _kind(
         "turn.diverged",
@@ -584,38 +585,35 @@ _TABLE = (
         decision=(TEXT, "allow, deny or escalate"),
         reasons=(TEXTS, "list of reasons"),
     ),
-    replace(
-        _kind(
-            "tool.intent",
-            "the node is about to run a tool; lazy only for a tool without effects",
-            durable=True,
-            turn=_TURN,
-            ordinal=_ORDINAL,
-            tool=(TEXT, "name of the tool"),
-            arguments_hash=(DIGEST, "SHA-256 of the arguments"),
-            effects=(TEXT, "none, local or external"),
-            boot=(TEXT, "boot id, 16 hexadecimal digits"),
-            attempt=(WHOLE, "1 for the first time"),
-            pid=(WHOLE, "PID on whose behalf"),
-            replaces=(
-                TEXT,
-                "of file_write: what was there before its first attempt: a digest, or absent and a witness",
-            ),
-            on_doubt=(
-                TEXT,
-                "what the tool says is to be done when it is in doubt: ask, retry or lost; retry without effects",
-            ),
-            effect_id=(
-                TEXT,
-                "names the effect, the same at every attempt, 32 hexadecimal digits; handed to the tool; not in older "
-                "entries",
-            ),
-            probe=(
-                BOOL,
-                "whether the tool can be asked by it what became of the effect; not in older entries",
-            ),
+    _kind(
+        "tool.intent",
+        "the node is about to run a tool; lazy only for a tool without effects, and for ask",
+        durable=True,
+        turn=_TURN,
+        ordinal=_ORDINAL,
+        tool=(TEXT, "name of the tool"),
+        arguments_hash=(DIGEST, "SHA-256 of the arguments"),
+        effects=(TEXT, "none, local or external"),
+        boot=(TEXT, "boot id, 16 hexadecimal digits"),
+        attempt=(WHOLE, "1 for the first time"),
+        pid=(WHOLE, "PID on whose behalf"),
+        replaces=(
+            TEXT,
+            "of file_write: what was there before its first attempt: a digest, or absent and a witness",
         ),
-        lazy_when=("effects", "none"),
+        on_doubt=(
+            TEXT,
+            "what the tool says is to be done when it is in doubt: ask, retry or lost; retry without effects",
+        ),
+        effect_id=(
+            TEXT,
+            "names the effect, the same at every attempt, 32 hexadecimal digits; handed to the tool; not in older "
+            "entries",
+        ),
+        probe=(
+            BOOL,
+            "whether the tool can be asked by it what became of the effect; not in older entries",
+        ),
     ),
     _kind(
         "tool.outcome",
@@ -783,7 +781,31 @@ _TABLE = (
     ),
 )
 
-KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _TABLE})
+
+def _asks_here(body: Mapping[str, Any]) -> bool:
+    """A call of this node asks, and hears of nothing but the answer."""
+    waits = body.get("reply_to", "")
+    return bool(waits) and "@" not in waits
+
+
+def _answers_here(body: Mapping[str, Any]) -> bool:
+    """It is told to a call of this node."""
+    return bool(body.get("call"))
+
+
+def _does_nothing_outside(body: Mapping[str, Any]) -> bool:
+    """The tool has no effects, or none but the question that stands beside it and says itself what it waits for."""
+    return body.get("effects") == "none" or body.get("tool") == "ask"
+
+
+_LAZY: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
+    "message.accepted": _asks_here,
+    "turn.ended": _answers_here,
+    "tool.intent": _does_nothing_outside,
+}
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {kind.name: replace(kind, lazy_when=_LAZY.get(kind.name)) for kind in _TABLE}
+)
 _FIT = {kind.name: Fields({name: field.type for name, field in kind.fields.items()}).fit for kind in _TABLE}
 
 

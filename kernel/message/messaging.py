@@ -1,7 +1,7 @@
 """Messages: acceptance, refusal, death and replay.
 
 What is refused here is an error to the sender and leaves no dead letter. What is accepted is durable before the
-sender hears of it, and from then on ends in exactly one way: acknowledged, dead-lettered, dropped.
+sender hears that it was, and from then on ends in exactly one way: acknowledged, dead-lettered, dropped.
 """
 
 from __future__ import annotations

@@ -57,6 +57,11 @@ class Mail:
         return "" if self.kind == BUDGET else self.sender
 
     @property
+    def asked_here(self) -> str:
+        """The call of this node that waits for its answer; empty for none."""
+        return "" if "@" in self.reply_to else self.reply_to
+
+    @property
     def size_bytes(self) -> int:
         """Of all that it holds, which is what mail is bounded by."""
         return size_of(self)

@@ -152,7 +152,8 @@ class Divergences:
 
     def _give_up(self, turn: Turn, ordinal: str, decided: Draft) -> Ticket | None:
         why = f"diverged at call {ordinal}, and a person gave it up"
-        body = {"turn": turn.id, "status": "diverged", "reply": why, "reply_hash": sha256_hex(why)}
+        said = {"reply": why, "reply_hash": sha256_hex(why), "call": turn.mail.asked_here}
+        body = {"turn": turn.id, "status": "diverged", **said}
         ended = Draft("turn.ended", body, 0, turn.id, turn.mail.trace, turn.started_seq)
         return self._dead_letter(turn.mail.id, why, (decided, *self._settle(turn), ended), "diverged")
 

@@ -356,7 +356,13 @@ class Turns:
 
     def _ended(self, turn: Turn, pid: int, status: str, reply: str) -> Draft:
         kept, _ = cut_bytes(reply, self._bounds.reply_bytes)
-        body = {"turn": turn.id, "status": status, "reply": kept, "reply_hash": sha256_hex(reply)}
+        body = {
+            "turn": turn.id,
+            "status": status,
+            "reply": kept,
+            "reply_hash": sha256_hex(reply),
+            "call": turn.mail.asked_here,
+        }
         return Draft(
             "turn.ended", body, pid=pid, subject=turn.id, trace=turn.mail.trace, cause=turn.started_seq
         )

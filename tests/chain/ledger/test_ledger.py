@@ -91,9 +91,14 @@ def test_a_lazy_commit_reaches_the_disk_by_itself() -> None:
 @pytest.mark.parametrize(
     ("kind", "body", "at_once"),
     [
+        ("message.accepted", {}, True),
+        ("message.accepted", {"reply_to": "m7@weftos-b"}, True),
+        ("message.accepted", {"reply_to": "t7:0.0"}, False),
         ("turn.ended", {}, True),
+        ("turn.ended", {"call": "t7:0.0"}, False),
         ("tool.intent", {"effects": "external"}, True),
         ("tool.intent", {"effects": "none"}, False),
+        ("tool.intent", {"effects": "local", "tool": "ask"}, False),
         ("tool.outcome", {}, False),
     ],
 )
