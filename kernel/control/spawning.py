@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice
@@ -308,7 +309,7 @@ class SpawnControl:
             self._workspaces.check(own, looked)
             return str(own)
         try:
-            wanted = Path(request.workspace).resolve()
+            wanted = Path(os.path.realpath(request.workspace))
             is_directory = wanted.is_dir()
         except (OSError, ValueError) as error:
             raise Invalid(f"workspace {request.workspace[:200]!r} is no path: {error}") from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
@@ -39,6 +40,8 @@ _KEYS = {
     "behaviours": frozenset({"name", "import", "python_path", "isolation"}),
 }
 _MOST_DEEP = 14
+_MOST_NESTED = 64  # a supervisor is in a list in a table: more than twice as many
+_NUMBER_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,24 @@ class App:
 def read_app(path: Path) -> App:
     """Raises ConfigError with every fault that was found."""
     text, content = read_toml(path)
+    _check_values(path, content)
     return _Reader(path.absolute(), TomlLines(text)).app(content)
+
+
+def _check_values(path: Path, content: Mapping[str, Any]) -> None:
+    """Whatever reads or shows a value can do so with these. Raises ConfigError."""
+    left: list[tuple[Any, int]] = [(content, 0)]
+    while left:
+        value, depth = left.pop()
+        if depth > _MOST_NESTED:
+            raise ConfigError(
+                f"{path}: nested too deeply: {_MOST_NESTED} tables and lists in one another at most"
+            )
+        if isinstance(value, int) and value.bit_length() > _NUMBER_BITS:
+            raise ConfigError(f"{path}: a whole number in it has more than {_NUMBER_BITS} bits")
+        if isinstance(value, (dict, list)):
+            below = value.values() if isinstance(value, dict) else value
+            left += ((each, depth + 1) for each in below)
 
 
 class _Reader:
@@ -227,7 +247,7 @@ class _Reader:
             if any("\0" in each for each in python_path):
                 self._fault((*at, "python_path"), "python_path: no directory has a NUL in its name")
                 return
-            python_path = [str((self._file.parent / each).resolve()) for each in python_path]
+            python_path = [os.path.realpath(self._file.parent / each) for each in python_path]
         given["python_path"] = python_path
         try:
             name = _name().validate_python(entry.get("name"))

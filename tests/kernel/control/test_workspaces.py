@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kernel.errors import Invalid
 from kernel.operations.messages import Messages
 from kernel.operations.processes import Processes
 from kernel.operations.spawning import Spawning, SpawnRequest
@@ -130,3 +131,13 @@ def test_a_directory_that_cannot_be_made_is_told_in_the_nodes_log_and_the_turn_g
         assert in_its_place.is_dir()
 
     on_twin(tmp_path, body)
+
+
+def test_a_workspace_that_is_a_link_to_itself_is_refused(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        (tmp_path / "round").symlink_to("round")
+        with pytest.raises(Invalid, match="is not a directory"):
+            await control_of(twin)(Spawning.spawn, "ada", workspace=str(tmp_path / "round"))
+
+    (tmp_path / "data").mkdir()
+    on_twin(tmp_path / "data", body)

@@ -214,3 +214,25 @@ def test_supervisors_nest_only_so_deep(tmp_path: Path) -> None:
     for depth in range(1, 17):
         text += f'[[app{".supervisors" * depth}]]\nname = "s"\n'
     assert "more than 14 supervisors one below the other" in faults(tmp_path, text)[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("replicas = 0x" + "f" * 4000, "a whole number in it has more than 64 bits"),
+        ("tools = " + "[" * 200 + "]" * 200, "nested too deeply"),
+        ("budget." + ".".join("a" * 200) + " = 1", "nested too deeply"),
+    ],
+)
+def test_what_nobody_can_read_or_show_is_refused_at_once(tmp_path: Path, line: str, words: str) -> None:
+    file = tmp_path / "app.toml"
+    file.write_text(f'[app]\nname = "a"\n[[app.children]]\nname = "c"\n{line}\n')
+    with pytest.raises(ConfigError, match=words):
+        read_app(file)
+
+
+def test_a_link_that_leads_to_itself_is_a_path_like_any_other(tmp_path: Path) -> None:
+    (tmp_path / "src").symlink_to("src")
+    (tmp_path / "app.toml").write_text(SHOP)
+    paths = [path for code in read_app(tmp_path / "app.toml").declaration.code for path in code.python_path]
+    assert str(tmp_path / "src") in paths
