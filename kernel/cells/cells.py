@@ -36,6 +36,7 @@ from kernel.cells.cell_starts import CellStarts
 from kernel.cells.cell_table import CellLimits, CellOccupants, CellTable
 from kernel.cells.engines.engine import Census, Engine
 from kernel.cells.health.cell_watch import CellWatch
+from kernel.cells.health.pulse import Blame
 from kernel.cells.health.stacks import CellStacks, StackQuestions
 from kernel.cells.health.suspects import Suspects
 from kernel.cells.started_cell import StartedCell
@@ -286,12 +287,14 @@ class Cells:
                 return pid
         return turns[0] if len(turns) == 1 else None
 
-    def _running(self, cell: StartedCell) -> int:
-        """Whoever runs, else the only one that is at work on its turn: a thread is in no slot. Not of a cell that may
-        be on another machine: that may be gone.
+    def _to_blame(self, cell: StartedCell, blame: Blame) -> int:
+        """Whoever runs, where that counts, else the only one that is at work on its turn: a thread is in no slot. Not
+        of a cell that may be on another machine: that may be gone.
         """
+        if blame is Blame.NOBODY:
+            return 0
         pid, at_work = cell.running(), cell.port.at_work()
-        if pid in self._table[cell.name].pids or self.remote:
+        if self.remote or (blame is Blame.RUNNING and pid in self._table[cell.name].pids):
             return pid
         return at_work[0] if len(at_work) == 1 else 0
 
@@ -302,20 +305,20 @@ class Cells:
         culprit: int | None = None,
         *,
         died: bool = True,
-        held: bool = True,
+        blame: Blame = Blame.RUNNING,
         reason: str = CRASH,
     ) -> None:
         """The cell is dead, or must die: a new place for what waited, then one event for all that lived in it: what is
         stopped because of it is found where it is. ``culprit`` is to blame, 0 for nobody, when it is known, and exits
-        for ``reason``; else whoever was running, or alone at work on a turn, if it was ``held``, or the last suspect,
-        and nobody when it has not ``died`` by itself.
+        for ``reason``; else the one that ``blame`` says, or the last suspect, and nobody when it has not ``died`` by
+        itself.
         """
         if cell.gone or self._closed:
             return
         occupants = self._table[cell.name]
         with_its_machine = self.remote and culprit is None and reason != TIMEOUT  # as far as can be known
         if culprit is None:
-            culprit = self._found(cell, occupants, self._running(cell) if held else 0) if died else 0
+            culprit = self._found(cell, occupants, self._to_blame(cell, blame)) if died else 0
         elif culprit:
             self._open_to_all(self._suspects.clear(occupants.half))
         address = cell.port.address_of(culprit)

@@ -114,6 +114,7 @@ class ApplicationControl:
                 await self._take_away(request.name, plan, command, made)
                 await self._change(plan, wanted, by, made)
                 await self._make(request.name, plan, wanted, by, made)
+                await self._on_disk()
             except KernelError as error:
                 total = sum(counts.values())
                 raise type(error)(
@@ -144,6 +145,7 @@ class ApplicationControl:
             command = asked.command(request.why, name=name)
             before = self._slots.below(root) + 1
             await self._take_away(name, plan, command, Made())
+            await self._on_disk()
             return {"name": name, "removed": before}
 
     @asynccontextmanager
@@ -265,12 +267,16 @@ class ApplicationControl:
                 self._check_still_alone(app, step.address)
                 if self._is_of(app, step.address) and self._slots.down(step.address) is None:
                     self._processes.stop(step.address, command)
-            await self._processes.effects.settled()
-            with ledger_errors():
-                await self._kernel.recorder.barrier()
+            await self._on_disk()
             for step in some:
                 await self._remove(app, step.address)
                 made.steps += step.action == "remove"
+
+    async def _on_disk(self) -> None:
+        """What was done until now holds after a crash too."""
+        await self._processes.effects.settled()
+        with ledger_errors():
+            await self._kernel.recorder.barrier()
 
     def _is_of(self, app: str, address: str) -> bool:
         """Still: since the plan was made, a person may have put another in its place."""

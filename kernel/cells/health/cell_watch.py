@@ -8,16 +8,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from typing import Protocol
+from weakref import WeakKeyDictionary
 
 from kernel.cells.cell_table import CellLimits
-from kernel.cells.health.pulse import Seen, counted_s, crowded, look_s, stuck, swollen
+from kernel.cells.health.pulse import (
+    Blame,
+    Seen,
+    counted_s,
+    crowded,
+    filled_by,
+    look_s,
+    stuck,
+    swollen,
+)
 from kernel.cells.started_cell import StartedCell
 from kernel.model.states import CRASH, TIMEOUT
 
 
 class Lose(Protocol):
-    def __call__(self, cell: StartedCell, why: str, *, held: bool = True, reason: str = CRASH) -> None:
-        """The cell is to be killed; whoever holds it, where that counts, exits for that reason."""
+    def __call__(
+        self, cell: StartedCell, why: str, *, blame: Blame = Blame.RUNNING, reason: str = CRASH
+    ) -> None:
+        """The cell is to be killed; who is to blame, if anybody, exits for that reason."""
 
 
 class CellWatch:
@@ -34,6 +46,7 @@ class CellWatch:
         self._limits = limits
         self._lose = lose
         self._memory_bytes = memory_bytes
+        self._measured: WeakKeyDictionary[StartedCell, int] = WeakKeyDictionary()
         self._looked_s = 0.0
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
 
@@ -52,7 +65,7 @@ class CellWatch:
         self._timers[call] = asyncio.get_running_loop().call_later(delay_s, call)
 
     def _look(self) -> None:
-        """Look at each cell; one that is stuck, or has too much memory, is held by somebody and is killed."""
+        """Look at each cell; one that is stuck, or has too much memory, is killed."""
         self._again(look_s(self._limits), self._look)
         now_s = asyncio.get_running_loop().time()
         passed_s = counted_s(self._limits, now_s - self._looked_s)
@@ -65,13 +78,15 @@ class CellWatch:
         running = cell.running()
         cell.passed(passed_s, running)
         memory_bytes = self._memory_bytes(cell) if self._limits.memory_bytes else 0
-        seen = Seen(cell.silent_s, cell.held_s, cell.port.is_starting(running), memory_bytes)
+        grown_bytes = memory_bytes - self._measured.get(cell, 0)
+        self._measured[cell] = memory_bytes
+        seen = Seen(cell.silent_s, cell.held_s, cell.port.is_starting(running), memory_bytes, grown_bytes)
         if why := swollen(self._limits, seen):
-            self._lose(cell, why)
+            self._lose(cell, why, blame=filled_by(self._limits, seen))
         elif why := stuck(self._limits, seen):
             self._lose(cell, why, reason=TIMEOUT)
         elif why := crowded(self._limits, seen):
-            self._lose(cell, why, held=False)
+            self._lose(cell, why, blame=Blame.NOBODY)
         elif cell.silent_s is None:
             cell.ping()
 

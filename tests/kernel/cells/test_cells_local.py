@@ -23,6 +23,7 @@ from kernel.cell.protocol import CallOutcome
 from kernel.cells.cell_events import CellCall, Place
 from kernel.cells.engines.engine import EngineError
 from kernel.cells.engines.engine_local import LocalEngine
+from kernel.cells.health.pulse import Blame
 from kernel.errors import Invalid, StateError
 from kernel.helper.output_log import OUTPUT_LOGS
 from kernel.shapes import told
@@ -444,6 +445,25 @@ def test_a_cell_with_too_much_memory_is_killed_and_who_runs_in_it_is_named() -> 
         assert lost[2:4] == (2, [1, 2])
         assert re.fullmatch("it held [0-9]+ MiB of memory, limit 64", lost[4])
         assert node.notes.ends == [("crash", ("/user/p2", 2))]
+
+    with_node(body)
+
+
+def test_who_runs_at_the_moment_has_not_filled_a_cell_in_which_others_are_at_work_too() -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "Waits")
+        await node.start(2, "Explodes")
+        node.deliver(1, "sleep")
+        await node.notes.wait("log", 1)
+        node.deliver(2, "x")
+        await node.notes.wait("log", 2)
+        cell = node.cells._where[2]
+        async with asyncio.timeout(HANG_S):
+            while cell.running() != 2:
+                await asyncio.sleep(0.001)
+        node.cells.lose(cell, "for the test", blame=Blame.ALONE)
+        assert (await node.notes.wait("cell_lost"))[2:4] == (0, [1, 2])
+        assert node.notes.ends == [("crash", None)]
 
     with_node(body)
 

@@ -180,6 +180,21 @@ def test_an_apply_says_why_and_so_do_the_ends_that_it_brings(tmp_path: Path) -> 
     on_control(tmp_path, body)
 
 
+def test_what_is_told_to_be_done_is_on_the_disk(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await apply(control, ROOT, CLERK)
+        assert twin.ledger.size == twin.ledger.next_seq
+        twin.kernel.processes.stop("/user/shop/clerk")
+        assert (await apply(control, ROOT, CLERK))["counts"] == {"start": 1}
+        assert twin.ledger.size == twin.ledger.next_seq
+        assert (await apply(control, ROOT))["counts"] == {"remove": 1}
+        assert twin.ledger.size == twin.ledger.next_seq
+        assert (await control(Applications.delete, "shop"))["removed"] == 1
+        assert twin.ledger.size == twin.ledger.next_seq
+
+    on_control(tmp_path, body)
+
+
 def test_every_fault_is_told_with_its_entry_and_nothing_is_done(tmp_path: Path) -> None:
     code = (
         OwnCode("tool", "weigh", "scales:weigh", ("/srv",)),

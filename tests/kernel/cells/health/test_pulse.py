@@ -10,7 +10,17 @@ import pytest
 from kernel.cell.slot import ToldSlot
 from kernel.cells.cell_table import CellLimits
 from kernel.cells.health.cell_watch import CellWatch
-from kernel.cells.health.pulse import HANGS_TOGETHER, Seen, counted_s, crowded, look_s, stuck, swollen
+from kernel.cells.health.pulse import (
+    HANGS_TOGETHER,
+    Blame,
+    Seen,
+    counted_s,
+    crowded,
+    filled_by,
+    look_s,
+    stuck,
+    swollen,
+)
 from kernel.cells.started_cell import StartedCell
 from kernel.signals import Signals
 
@@ -52,12 +62,16 @@ class Watched:
 
     def __init__(self) -> None:
         self.lost: list[dict[str, Any]] = []
+        self.memory_bytes = 0
         self.slot = ToldSlot()
         asked: Any = None  # no part of it is needed
         self.cell = StartedCell(asked, "c1", Signals(), LIMITS)
         self.cell.slot = self.slot
         self.watch = CellWatch(
-            lambda: [self.cell], LIMITS, lambda cell, why, **how: self.lost.append(how), lambda cell: 0
+            lambda: [self.cell],
+            LIMITS,
+            lambda cell, why, **how: self.lost.append(how),
+            lambda cell: self.memory_bytes,
         )
 
     def look(self, running: int) -> None:
@@ -86,7 +100,7 @@ def test_one_that_holds_a_cell_is_found_wherever_it_began() -> None:
 def test_many_that_each_hold_a_cell_for_a_moment_are_not_taken_for_one_that_holds_it() -> None:
     together = [1 + at // 9 for at in range(10 * HANGS_TOGETHER)]
     assert looks(*together[:-1]).lost == []
-    assert looks(*together).lost == [{"held": False}]
+    assert looks(*together).lost == [{"blame": Blame.NOBODY}]
 
 
 def test_a_stuck_cell_is_found_within_six_seconds_by_default() -> None:
@@ -109,3 +123,28 @@ def test_a_node_that_was_held_up_takes_nobody_for_stuck() -> None:
 def test_a_cell_has_too_much_memory_above_its_limit(memory_bytes: int, why: str) -> None:
     assert swollen(LIMITS, Seen(None, memory_bytes=memory_bytes)) == why
     assert swollen(CellLimits(), Seen(None, memory_bytes=memory_bytes)) == ""
+
+
+@pytest.mark.parametrize(
+    ("seen", "blame"),
+    [
+        (Seen(None, memory_bytes=65 << 20), Blame.ALONE),
+        (Seen(0.5, 0.0, memory_bytes=65 << 20), Blame.ALONE),
+        (Seen(0.5, 0.5, memory_bytes=65 << 20), Blame.RUNNING),
+        (Seen(None, memory_bytes=65 << 20, grown_bytes=(32 << 20) - 1), Blame.ALONE),
+        (Seen(None, memory_bytes=65 << 20, grown_bytes=32 << 20), Blame.RUNNING),
+    ],
+)
+def test_who_runs_has_filled_a_cell_when_it_holds_it_or_all_came_at_once(seen: Seen, blame: Blame) -> None:
+    assert filled_by(LIMITS, seen) is blame
+
+
+def test_it_counts_what_came_since_the_look_before() -> None:
+    async def body() -> list[dict[str, Any]]:
+        watched = Watched()
+        for running, mib in enumerate((20, 40, 63, 65, 97), 1):
+            watched.memory_bytes = mib << 20
+            watched.look(running)
+        return watched.lost
+
+    assert asyncio.run(body()) == [{"blame": Blame.ALONE}, {"blame": Blame.RUNNING}]
