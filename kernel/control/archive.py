@@ -64,6 +64,7 @@ class ArchiveControl:
 
     async def rebuild(self, asked: Asked, request: Nothing) -> ArchiveState:
         """Raises Unavailable."""
+        await self._state()  # refused before the command is recorded
         asked.record()
         await ask_archive(self._archive, "rebuild", Nothing(), Nothing)
         return await self._state()

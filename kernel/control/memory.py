@@ -88,5 +88,6 @@ class MemoryControl:
 
     async def reindex(self, asked: Asked, request: Nothing) -> Reindexed:
         """Raises Unavailable, TimedOut."""
+        await self._kernel.memory.check()  # refused before the command is recorded
         asked.record()
         return await self._kernel.memory.reindex()

@@ -136,6 +136,10 @@ class Memory:
             "index": index,
         }
 
+    async def check(self) -> None:
+        """Raises Unavailable, TimedOut where the archive does not answer for its index."""
+        await self._ask("stats", Nothing(), IndexStats)
+
     async def reindex(self) -> Reindexed:
         """Have the index built anew. Raises Unavailable, TimedOut."""
         answer = await self._ask("reindex", ReindexQuestion(), ToIndex)

@@ -18,6 +18,7 @@ from kernel.bounds import Bounds
 from kernel.errors import Busy, Invalid, NotFound, TimedOut, Unavailable
 from kernel.memory.memory import document_text, hits_text
 from kernel.memory.requests import FoundHit
+from kernel.operations.archive import Archive
 from kernel.operations.memory import Document, Hit, Memory
 from kernel.operations.processes import Processes
 from kernel.shapes import told
@@ -399,6 +400,12 @@ def test_without_an_archive_a_person_hears_it_and_still_sees_the_counts(tmp_path
         for call in calls:
             with pytest.raises(Unavailable, match="memory cannot be searched now"):
                 await call()
+        with pytest.raises(Unavailable, match="archive is not running"):
+            await memory(Archive.rebuild)
+        commands = await twin.entries("operator.command")
+        assert [one.body["operation"] for one in commands] == ["memory_add"], (
+            "what was refused is not recorded"
+        )
         stats = await memory(Memory.stats)
         assert stats["documents"] == 1
         assert "archive is not running" in stats["index"]["fault"]
