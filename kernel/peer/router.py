@@ -9,7 +9,6 @@ from kernel.errors import NotFound, Refused
 from kernel.message.message_signals import MessageArrived
 from kernel.message.messaging import Accepted, Messaging, Outgoing
 from kernel.peer.remote import Remote
-from kernel.slices.dead_letters import DeadLetter
 from kernel.slices.mailboxes import MESSAGE
 from kernel.state.recorder import Recorder
 from kernel.state.unit import Unit
@@ -40,21 +39,30 @@ class Router:
         unit.say(MessageArrived(accepted.address))
         return accepted
 
-    def check_replay(self, ident: str, again: bool = False) -> DeadLetter:
-        """The letter that :meth:`replay` would send. Raises NotFound, Refused."""
+    def check_replay(self, ident: str, target: str = "", again: bool = False) -> None:
+        """Raises what :meth:`replay` would."""
+        self.put(self._recorder.unit(), self._once_more(ident, -1, target, again))
+
+    async def replay(self, ident: str, cause: int, target: str = "", again: bool = False) -> Accepted:
+        """Send a dead letter again, as a new message with the old sender's rights: to ``target``, or where it went. One
+        unit says so with it, and a letter that was sent again is not once more without ``again``. Raises NotFound,
+        Refused, and what policy has against it.
+        """
+        out, unit = self._once_more(ident, cause, target, again), self._recorder.unit()
+        new = self.put(unit, out)
+        body = {"id": ident, "to": new.address, "as": new.id}
+        unit.add(Draft("message.replayed", body, 0, ident, out.trace, PREVIOUS))
+        await self._recorder.commit(unit).durable()
+        return new
+
+    def _once_more(self, ident: str, cause: int, target: str, again: bool) -> Outgoing:
+        """What a dead letter is sent again as. Raises NotFound, Refused."""
         letter = self._state.dead.get(ident)
         if letter is None:
             raise NotFound(f"no dead letter {ident}; weftos deadletters list shows them")
         if letter.replays and not again:
             raise Refused(f"{ident} was replayed as {letter.replayed_as} already; --again sends it once more")
-        return letter
-
-    async def replay(self, ident: str, cause: int, target: str = "", again: bool = False) -> Accepted:
-        """Send a dead letter again, as a new message with the old sender's rights: to ``target``, or where it went. One
-        unit says so with it, and a letter that was sent again is not once more without ``again``. Raises NotFound,
-        Refused.
-        """
-        old = self.check_replay(ident, again).mail
+        old = letter.mail
         out = Outgoing(
             sender=old.sender,
             target=old.to,
@@ -70,12 +78,7 @@ class Router:
         )
         if target:
             out = replace(out, target=target, answers="", status="", kind=MESSAGE, topic="")
-        unit = self._recorder.unit()
-        new = self.put(unit, out)
-        body = {"id": ident, "to": new.address, "as": new.id}
-        unit.add(Draft("message.replayed", body, 0, ident, old.trace, PREVIOUS))
-        await self._recorder.commit(unit).durable()
-        return new
+        return out
 
     async def drop(self, ident: str, why: str, by: str, cause: int) -> None:
         """Discard a dead letter, for good. Raises NotFound."""

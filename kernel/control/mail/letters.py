@@ -50,7 +50,7 @@ class LetterControl:
         return _row(self._must(request.id))
 
     async def replay(self, asked: Asked, request: Replay) -> Replayed:
-        self._router.check_replay(request.id, request.again)
+        self._router.check_replay(request.id, request.to, request.again)
         seq, _ = asked.record(id=request.id, to=request.to, again=request.again)
         with ledger_errors():
             new = await self._router.replay(request.id, seq, request.to, request.again)

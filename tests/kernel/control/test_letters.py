@@ -92,10 +92,13 @@ def test_a_letter_that_cannot_be_sent_again_stays_as_it_was(tmp_path: Path) -> N
     async def body(twin: Twin, control: Doors) -> None:
         ident = await one_dead(twin, control)
         twin.kernel.processes.stop("/user/ada")
-        with pytest.raises(Refused, match="stopped"):
-            await control(Messages.replay, ident)
+        for to, error in (("", Refused), ("nobody", NotFound), ("ada@nowhere", NotFound)):
+            with pytest.raises(error):
+                await control(Messages.replay, ident, to=to)
         [letter] = await control(Messages.deadletters)
         assert (letter["id"], letter["replays"]) == (ident, 0)
+        commands = [entry.body["operation"] for entry in await twin.entries("operator.command")]
+        assert "replay" not in commands  # what is refused is no order
 
     on_control(tmp_path, body)
 
