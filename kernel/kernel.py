@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from random import Random, SystemRandom
 from typing import Any
 
+from chain.journal.sequencer import COUNTERS
 from kernel.bounds import Bounds
 from kernel.cells.cell_events import (
     CellAsked,
@@ -129,6 +130,7 @@ class Kernel:
         self.registry, self.cells, self.workers = registry, cells, workers
         self.live, self.watchers, self.events = LiveTable(), Watchers(), Events()
         self.opened = OpenedSessions()
+        self._counters_due = 2 * COUNTERS  # so many of them are looked through
         recorder.ledger.on_group(self.events.group)
         self.policy = Policy(env.gates, recorder, bounds)
         launcher = CellLauncher(cells, self.state, env.behaviours, signals)
@@ -320,10 +322,15 @@ class Kernel:
         }
 
     def _forget_counters(self, reserved: PidsReserved) -> None:
-        """PIDs that are long past write nothing any more."""
+        """PIDs that are long past write nothing any more. It is looked at when there are many more than the last time:
+        thousands that live have one each, and to go through them takes the loop some milliseconds.
+        """
+        if self.recorder.ledger.counters < self._counters_due:
+            return
         in_use = {process.pid for process in self.live.all()} | self.helpers.pids()
         in_use.update(slot.pid for slot in self.state.slots.values())
         self.recorder.ledger.forget_counters(in_use)
+        self._counters_due = self.recorder.ledger.counters + COUNTERS
 
     def _withdrawn(self, said: QuestionWithdrawn) -> None:
         self.cancels.withdrawn(said.sender, said.reply_to, f"cancelled by who asked ({said.sender})")

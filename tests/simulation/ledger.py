@@ -143,6 +143,10 @@ class SimulatedLedger:
     def now_us(self) -> int:
         return max(EPOCH_US + int(self._loop.time() * 1e6), self._sequencer.last_time_us)
 
+    @property
+    def counters(self) -> int:
+        return len(self._sequencer.counts)
+
     def forget_counters(self, in_use: Collection[int]) -> None:
         self._sequencer.forget(in_use)
 

@@ -53,12 +53,12 @@ def _settle() -> None:
     """Set the interpreter for a process that serves: measured, a third less time for a tool call.
 
     The collector need not look at each few hundred new objects, during the boot neither: hardly any of ours are in
-    circles. Nor may there be so many that a look holds the loop: measured while maps and lists are made and all stay,
-    4 to 8 ms of processor time for the 110,000 that these thresholds let come together, 100 for a million. A thread
-    that waits for the interpreter, as the ledger's writer does several times a group, gets it in half a millisecond
-    and not in five.
+    circles. Nor may there be so many that a look holds the loop: measured while processes are made by the thousand, 20
+    to 60 ms of processor time for 110,000; with these thresholds 5,000 come together before the collector puts them
+    aside. A thread that waits for the interpreter, as the ledger's writer does several times a group, gets it in half a
+    millisecond and not in five.
     """
-    gc.set_threshold(10_000, 10, 100)
+    gc.set_threshold(5_000, 3, 600)
     sys.setswitchinterval(0.0005)
 
 
@@ -118,6 +118,7 @@ def _run(options: dict[str, Any], environment: dict[str, str], nursery: Nursery,
         try:
             asyncio.run(run(Options(**options, environment=environment), nursery, say))
         finally:
+            gc.freeze()  # what is left goes with the process: to look at it would only take time
             end_offspring()
             OUTPUT_LOGS.drain()
     except (ConfigError, KernelError, ChainError) as error:

@@ -50,6 +50,30 @@ def test_what_survives_a_long_look_at_the_middle_generation_is_put_aside_too() -
         assert made.aside >= 10_000 == len(lasting)
 
 
+def test_what_survives_a_long_look_at_the_youngest_is_put_aside_too() -> None:
+    with collector(margin=10**9) as made:
+        lasting = [[number] for number in range(10_000)]
+        gc.collect(0)
+        assert made.aside > 0
+        assert len(gc.get_objects(generation=1)) < 1_000
+        assert len(lasting) == 10_000
+
+
+def test_when_everything_is_to_be_looked_at_nothing_is_put_aside_before_that() -> None:
+    with collector(margin=10_000):
+        held, seen = cycle()
+        gc.disable()
+        lasting = [[number] for number in range(gc.get_freeze_count() + 20_000)]
+        gc.enable()
+        gc.collect()  # so much has gathered that all is to be looked at
+        del held
+        gc.collect(0)
+        gc.collect(1)
+        gc.collect()
+        assert seen() is None
+        assert lasting
+
+
 def test_what_was_put_aside_and_is_dropped_goes_by_its_count() -> None:
     with collector(margin=10**9):
         thing = Thing()
