@@ -16,6 +16,9 @@ from kernel.shapes import ShapeError, read
 STARTED_TOGETHER = 32
 """Starts that one frame of a cell reports: the node writes them as one unit, while its loop waits."""
 
+LIKE_TOGETHER = 64
+"""Starts that one frame of a node orders, all like the one before them: they are made without a break."""
+
 
 @dataclass(frozen=True, slots=True)
 class StartOrder:

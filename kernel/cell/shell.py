@@ -4,6 +4,7 @@ Frames from the node::
 
     welcome slot-path                                   after a good hello; nil for a cell on another machine
     start pid order
+    like pid address name ...                           more starts, else as in the last order
     turn pid turn message history tools
     result pid turn round index outcome                 whole pid turn round index
     end pid turn why           stop pid why             ping
@@ -62,9 +63,11 @@ class Cell:
         self._slot = Slot(None)
         self._processes: dict[int, CellProcess] = {}
         self._began: list[int] = []  # that was not said yet
+        self._order: StartOrder | None = None  # the last
         self._operations: dict[str, Callable[..., None]] = {
             "welcome": self._welcome,
             "start": self._start,
+            "like": self._start_likes,
             "turn": self._turn,
             "result": self._result,
             "whole": self._whole,
@@ -84,7 +87,7 @@ class Cell:
             operation = self._operations[frame[0]]
         except (LookupError, TypeError) as error:
             raise FrameError("the node sent a frame that this cell does not know") from error
-        if frame[0] != "start":
+        if frame[0] not in ("start", "like"):
             self._say_began()
         try:
             operation(*frame[1:])
@@ -98,6 +101,17 @@ class Cell:
 
     def _start(self, pid: int, start: dict[str, Any]) -> None:
         order = read(StartOrder, start)
+        self._order = replace(order, config=copy.deepcopy(order.config))  # a behaviour may change its own
+        self._construct(pid, order)
+
+    def _start_likes(self, *starts: Any) -> None:
+        if self._order is None:
+            raise FrameError("the node sent a start that is like another, before any other")
+        for pid, address, name in zip(*[iter(starts)] * 3, strict=True):
+            config = copy.deepcopy(self._order.config)
+            self._construct(pid, replace(self._order, address=address, name=name, config=config))
+
+    def _construct(self, pid: int, order: StartOrder) -> None:
         steps = Steps(pid, self._slot.running)
         info = ProcessInfo(pid, order.address, order.name, order.behaviour, order.config, order.last_exit)
         config = copy.deepcopy(order.config) if order.check_replay else {}  # a behaviour may change its own

@@ -57,6 +57,7 @@ class CellLimits:
         return max(self.hang_s, self.start_s + self.confirm_s)
 
 
+MOST_SPARE = 2
 Room = tuple[str, str]
 """A domain, and a half of suspects in it or nothing."""
 
@@ -145,6 +146,8 @@ class CellTable:
 
     def spare(self) -> list[str]:
         """The cells to start so that as many are spare as the loss of one may need."""
+        if len(self._spares) >= MOST_SPARE:
+            return []
         cells = self._cells.values()
         wanted = 1 + any(occupants.isolation == "shared" and len(occupants.pids) > 1 for occupants in cells)
         missing = min(wanted - len(self._spares), self._limits.cells - len(self._cells))

@@ -126,7 +126,8 @@ class Cells:
         self._open_to_all(self._suspects.quiet(asyncio.get_running_loop().time()))
         half = self._suspects.half(placement.address)
         name, started = self._table.place(pid, placement.isolation, placement.domain, placement.made_by, half)
-        self._start_all(started)
+        if started:
+            self._start_all(started)
         if name is None:
             self._say_soon(CellRefused(pid, self._table.refusal(placement.made_by)))
             return

@@ -48,6 +48,7 @@ class CellLauncher:
         self._signals = signals
         self._texts: dict[str, tuple[BehaviourEntry, str]] = {}
         self._shared: tuple[tuple[str, tuple[str, ...], Capabilities], str] | None = None
+        self._told: tuple[tuple[Mapping[str, Any], dict[str, Any]], dict[str, Any]] | None = None
 
     def place(self, process: LiveProcess) -> None:
         """Put a process into a cell; a behaviour that is not configured any more fails to start."""
@@ -74,11 +75,18 @@ class CellLauncher:
                 isolation="dedicated" if process.alone else spec.isolation,
                 made_by=self._state.slots.maker(process.address),
                 python_path=entry.python_path,
-                config={**told, **spec.config},
+                config=self._config(told, spec),
                 last_exit=self._last_exit(process),
                 check_replay=entry.check_replay,
             )
         )
+
+    def _config(self, told: Mapping[str, Any], spec: ProcessSpec) -> dict[str, Any]:
+        """What a process is told. Replicas have the very same: theirs is made once, and nobody changes it."""
+        of = (told, spec.config)
+        if self._told is None or not all(map(is_, of, self._told[0])):
+            self._told = of, {**told, **spec.config}
+        return self._told[1]
 
     def _domain(self, entry: BehaviourEntry, spec: ProcessSpec) -> str:
         """Whom it may share a cell with. Replicas have the very same tools and capabilities: theirs is made once."""

@@ -12,6 +12,7 @@ from kernel.cell.slot import SlotFile, ToldSlot
 from kernel.cells.cell_acceptor import CellConnection
 from kernel.cells.cell_port import CellPort
 from kernel.cells.cell_table import CellLimits
+from kernel.cells.start_frames import StartFrames
 from kernel.signals import Signals
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _BEGUN_HERE = (
     "start",
+    "like",
     "turn",
 )  # as many as the node places and delivers; all else answers the cell, or is small
 
@@ -28,7 +30,6 @@ class StartedCell:
     """The surroundings of its port."""
 
     def __init__(self, cells: Cells, name: str, signals: Signals, limits: CellLimits) -> None:
-        self.name = name
         self.token = secrets.token_hex(16)
         self.slot: SlotFile | ToldSlot = ToldSlot()
         self.lease: NodeLease | None = None
@@ -40,8 +41,13 @@ class StartedCell:
         )
         self.held_s = 0.0  # of that, by whoever holds it now
         self._holder = 0
+        self._frames = StartFrames(self._tell)
         self._cells = cells
         self._limits = limits
+
+    @property
+    def name(self) -> str:
+        return self.port.cell
 
     @property
     def os_pid(self) -> int:
@@ -84,6 +90,10 @@ class StartedCell:
         self._holder = running
 
     def send(self, frame: list[Any]) -> None:
+        if self.connection is not None:
+            self._frames.send(frame)
+
+    def _tell(self, frame: list[Any]) -> None:
         if self.connection is not None:
             self.connection.link.send(frame, granted=frame[0] in _BEGUN_HERE)
 

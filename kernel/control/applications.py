@@ -48,9 +48,9 @@ from kernel.slices.tree.slots import DOWN, Slot
 from kernel.state.recorder import ledger_errors
 from kernel.toolbox.protected import Looked
 
-MADE_AT_ONCE = 50
+MADE_AT_ONCE = 32
 """Processes in one unit of the ledger: the loop is held while that is made."""
-BEGUN_AT_ONCE = 20
+BEGUN_AT_ONCE = 30
 """Units whose processes start: cells do so while the next are made, and nobody waits at a cell for long."""
 STOPPED_AT_ONCE = 250
 CHANGED_AT_ONCE = 20
@@ -344,27 +344,23 @@ class ApplicationControl:
         async def run(all_but: int) -> None:
             while len(begun) > all_but:
                 made.fails((await self._spawning.told(begun[0]))["failed"])
-                starting.difference_update(begun.popleft().started)
+                starting.difference_update(begun.popleft().starts.addresses)
 
-        try:
-            for step in plan.makes.values():
-                above = parent_of(step.address)
-                if step.action == "start" or above in starting:
-                    await add()
-                    await run(all_but=0)
-                elif len(together) >= MADE_AT_ONCE:
-                    await add()
-                    await run(all_but=BEGUN_AT_ONCE)
-                if step.action == "start":
-                    await self._start(step, made)
-                else:
-                    together.append((above, wanted[step.address]))
-                    starting.add(step.address)
-            await add()
-            await run(all_but=0)
-        finally:
-            for each in begun:
-                each.forget()
+        for step in plan.makes.values():
+            above = parent_of(step.address)
+            if step.action == "start" or above in starting:
+                await add()
+                await run(all_but=0)
+            elif len(together) >= MADE_AT_ONCE:
+                await add()
+                await run(all_but=BEGUN_AT_ONCE)
+            if step.action == "start":
+                await self._start(step, made)
+            else:
+                together.append((above, wanted[step.address]))
+                starting.add(step.address)
+        await add()
+        await run(all_but=0)
 
     async def _start(self, step: Step, made: Made) -> None:
         address = step.address

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 from chain.journal.ticket import Ticket
 from kernel.control.asked import Asked, Record
 from kernel.control.facts import NodeFacts
-from kernel.errors import Invalid, KernelError, Refused, TimedOut, Unavailable
+from kernel.errors import Invalid, KernelError, Refused, TimedOut
 from kernel.kernel import Kernel
-from kernel.model.address import join, name_of, validate_address
+from kernel.model.address import child_of, join, name_of, validate_address
 from kernel.model.capability import handed_down, is_pattern, tools_of
 from kernel.model.makers import OPERATOR, MadeBy
 from kernel.model.spec import DEFAULT_TOOLS, ProcessSpec
@@ -32,6 +32,7 @@ from kernel.operations.spawning import (
 from kernel.pace import give_way
 from kernel.policy.asker import PERSON, Asker
 from kernel.process.admission import named_fault
+from kernel.process.starts import StartsTogether
 from kernel.process.workspaces import Workspaces
 from kernel.state.recorder import ledger_errors
 from kernel.toolbox.data_mark import shows_ours
@@ -62,15 +63,10 @@ RemoteSpawn = Callable[[Asked, SpawnRequest, Peer], Awaitable[Spawned]]
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """Children that are written, and by the address of each its PID to come."""
+    """Children that are written, and their starts to come."""
 
     ticket: Ticket
-    started: dict[str, asyncio.Future[int]]
-
-    def forget(self) -> None:
-        """Nobody waits for their starts any more."""
-        for future in self.started.values():
-            future.cancel()
+    starts: StartsTogether
 
 
 class SpawnControl:
@@ -156,7 +152,7 @@ class SpawnControl:
         """What became of them, when they are on the disk and each start has come to its end."""
         with ledger_errors():
             await begun.ticket.durable()
-        return await _told(begun.started)
+        return await _told(begun.starts)
 
     def own_workspace(self, address: str) -> str:
         """The directory that a process of the operator gets when none is named."""
@@ -180,21 +176,18 @@ class SpawnControl:
             await give_way()
         return children, faults
 
-    async def _begin(self, children: Sequence[tuple[str, ProcessSpec]]) -> dict[str, asyncio.Future[int]]:
-        """Start what was just written; by the address of each its PID to come."""
+    async def _begin(self, children: Sequence[tuple[str, ProcessSpec]]) -> StartsTogether:
+        """Start what was just written."""
         processes = self._kernel.processes
-        addresses = [join(parent, spec.name) for parent, spec in children]
-        started = {address: processes.when_started(address) for address in addresses}
-        rest = iter(addresses)
+        starts = processes.when_all_started(child_of(parent, spec.name) for parent, spec in children)
+        rest = deque(starts.addresses)
         try:
-            while some := list(islice(rest, AT_A_TIME)):
-                for address in some:
-                    processes.begin(address)
+            while rest:
                 await give_way()
+                processes.begin_all([rest.popleft() for _ in range(min(AT_A_TIME, len(rest)))])
         finally:  # whoever asked has gone: they are on record, and to run
-            for address in rest:
-                processes.begin(address)
-        return started
+            processes.begin_all(rest)
+        return starts
 
     def _address(self, target: str) -> str:
         if target.startswith("/"):
@@ -377,20 +370,17 @@ def _in_short(request: SpawnAllRequest, children: Sequence[tuple[str, ProcessSpe
     return {"children": len(children), "names": names, "under": parents}
 
 
-async def _told(started: dict[str, asyncio.Future[int]]) -> SpawnedAll:
+async def _told(starts: StartsTogether) -> SpawnedAll:
     """What became of those starts, when each has come to its end, or the time is over."""
-    await asyncio.wait(started.values(), timeout=START_S)
+    await starts.over(START_S)
     told: SpawnedAll = {"spawned": [], "failed": []}
-    for address, pid in started.items():
-        name = name_of(address)
-        if not pid.done():
-            told["failed"].append({"address": address, "name": name, "why": _late(address)})
-        elif pid.cancelled():
-            raise Unavailable("the node is stopping")
-        elif (error := pid.exception()) is not None:
-            told["failed"].append({"address": address, "name": name, "why": str(error)})
+    for address in starts.addresses:
+        name, pid = name_of(address), starts.pids.get(address)
+        if pid is not None:
+            told["spawned"].append({"address": address, "pid": pid, "name": name})
         else:
-            told["spawned"].append({"address": address, "pid": pid.result(), "name": name})
+            why = starts.whys.get(address) or _late(address)
+            told["failed"].append({"address": address, "name": name, "why": why})
     return told
 
 

@@ -96,7 +96,16 @@ def validate_address(address: str) -> str:
 def join(parent: str, name: str) -> str:
     """The address of the child ``name`` of ``parent``."""
     validate_name(name)
-    return validate_address(child_of(parent, name))
+    address = child_of(parent, name)
+    if len(address) > MAX_DEPTH * (MAX_NAME + 1) or _depth(parent) >= MAX_DEPTH:
+        validate_address(address)
+    return address
+
+
+@lru_cache(maxsize=1024)
+def _depth(address: str) -> int:
+    """How many names it has. Raises AddressError."""
+    return validate_address(address).count("/") if address != ROOT else 0
 
 
 def child_of(parent: str, name: str) -> str:

@@ -58,6 +58,20 @@ class PersistentMap(Generic[V]):
             return after
         return self._of(after._items(), after._size, 2 * len(self._shards))
 
+    def set_all(self, values: Mapping[str, V]) -> PersistentMap[V]:
+        """All of these set: each part that they are in is copied once, and so is the row of them."""
+        shards, size = [*self._shards], self._size
+        changed: dict[int, dict[str, V]] = {}
+        for key, value in values.items():
+            at = hash(key) % len(shards)
+            shard = changed.get(at)
+            if shard is None:
+                shard = changed[at] = shards[at] = shards[at].copy()
+            size += key not in shard
+            shard[key] = value
+        after = PersistentMap(tuple(shards), size)
+        return after if size <= len(shards) ** 2 else self._of(after._items(), size, _shards_for(size))
+
     def remove(self, key: str) -> PersistentMap[V]:
         """Without ``key``; KeyError when it is not there."""
         at = hash(key) % len(self._shards)

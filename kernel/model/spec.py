@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from operator import attrgetter, is_
@@ -200,8 +201,11 @@ def _whole(head: str, name: str, middle: str, workspace: str) -> str:
     return f"{head}{_NAME[:-1]}{_quoted(name)}{middle}{_WORKSPACE[:-1]}{_quoted(workspace)}}}"
 
 
+_AS_IT_IS = re.compile(r"[ !#-\[\]-~]*").fullmatch
+
+
 def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    return f'"{text}"' if _AS_IT_IS(text) else json.dumps(text, ensure_ascii=False)
 
 
 _LIKE_THE_LAST = _LikeTheLast()

@@ -13,15 +13,16 @@ children have ended is not gone before what is below those is; what it ends with
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from random import Random, SystemRandom
 from typing import Any, Protocol
 
 from chain.journal.ticket import Ticket
 from chain.ledger.ledger import Draft
 from kernel.clock import Clock, LoopClock
-from kernel.errors import NotFound, Refused, StateError
+from kernel.errors import NotFound, Refused, StateError, SupervisionError
 from kernel.model.address import ROOT, USER, ancestors, child_of, name_of
 from kernel.model.address import parent as parent_of
 from kernel.model.commands import Command
@@ -53,7 +54,7 @@ from kernel.process.process_signals import (
 from kernel.process.slots.change import Change, change_of
 from kernel.process.slots.slot_writer import SlotWriter
 from kernel.process.slots.specs import TERM_S, child_spec, flags_of
-from kernel.process.starts import Starts
+from kernel.process.starts import Starts, StartsTogether
 from kernel.signals import Signals
 from kernel.slices.tree.exits import NEVER, Exit
 from kernel.slices.tree.slots import Slot
@@ -80,6 +81,8 @@ from kernel.supervision.reducer import (
     StartFailed,
     Stop,
     StopChild,
+    add_all,
+    all_started,
     begin,
     step,
 )
@@ -207,12 +210,37 @@ class Processes:
         if name_of(address) not in self.supervisors[parent].table:
             self._event(parent, Add(child_spec(slot.spec)))
 
+    def begin_all(self, addresses: Iterable[str]) -> None:
+        """As :meth:`begin` of each: those of one parent are added to its supervisor at once."""
+        for parent, some in groupby(addresses, parent_of):
+            self._begin_below(parent, [*some])
+
+    def _begin_below(self, parent: str, addresses: list[str]) -> None:
+        supervisor = self.supervisors.get(parent)
+        slots = [self._state.slots.get(address) for address in addresses]
+        if supervisor is None or self.supervisors.is_ending(parent) or None in slots:
+            for address in addresses:
+                self.begin(address)
+            return
+        specs = [child_spec(slot.spec) for slot in slots if slot and slot.spec.name not in supervisor.table]
+        try:
+            self.supervisors[parent], effects = add_all(supervisor, specs)
+        except SupervisionError:  # those before the one at fault are begun all the same
+            for address in addresses:
+                self.begin(address)
+            return
+        self.effects.carry_out(parent, effects)
+
     def when_started(self, address: str, after: int = 0) -> asyncio.Future[int]:
         """A future of the next PID that runs at ``address``, above ``after``; fails with Refused as its start does."""
         future, process = self._starts.wait(address), self._live.at(address)
         if process is not None and process.state is ProcessState.RUNNING and process.pid > after:
             self._starts.started(address, process.pid)
         return future
+
+    def when_all_started(self, addresses: Iterable[str]) -> StartsTogether:
+        """The same of slots that were just made, as one thing to wait for."""
+        return self._starts.wait_for_all(addresses)
 
     def check_stop(self, address: str) -> None:
         """Raises what :meth:`stop` would."""
@@ -355,11 +383,18 @@ class Processes:
         begun = [process for pid in pids if (process := self._begun(pid)) is not None]
         if begun:
             self._recorder.must([self._start_of(process, cell) for process in begun])
+        for parent, some in groupby(begun, lambda process: parent_of(process.address)):
+            self._report_started(parent, [Started(name_of(process.address), process.pid) for process in some])
         for process in begun:
-            if self._live.get(process.pid) is process:  # else the start of one before it has ended it
+            if self._live.get(process.pid) is process:  # else what follows from one before it has ended it
                 self._starts.started(process.address, process.pid)
-                self._event(parent_of(process.address), Started(name_of(process.address), process.pid))
                 self._signals.say(ProcessRunning(process.address))
+
+    def _report_started(self, parent: str, starts: list[Started]) -> None:
+        supervisor = self.supervisors.get(parent)
+        if supervisor is not None:
+            self.supervisors[parent], effects = all_started(supervisor, starts, self._clock.now_s())
+            self.effects.carry_out(parent, effects)
 
     def _begun(self, pid: int) -> LiveProcess | None:
         """The process that runs from now on; None when it is none any more, or does so already."""

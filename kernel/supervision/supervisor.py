@@ -167,6 +167,21 @@ class Supervisor:
         """
         return self._having({child.spec.id: child for child in (*self.table.values(), *children)})
 
+    def put_each(self, children: Mapping[str, Child]) -> Supervisor:
+        """The same as to :meth:`put` each, whose ids these are."""
+        before = [self.table.get(id) for id in children]
+        after = children.values()
+        return replace(
+            self,
+            table=self.table.set_all(children),
+            added=max(self.added, *(child.order + 1 for child in after)),
+            active=self.active + sum(map(_is_alive, after)) - sum(map(_is_alive, before)),
+            supervisors=self.supervisors + sum(map(_is_supervisor, after)) - sum(map(_is_supervisor, before)),
+            significant=self.significant
+            + sum(map(_is_significant, after))
+            - sum(map(_is_significant, before)),
+        )
+
     def without(self, id: str) -> Supervisor:
         """Without that child; KeyError when it is not there."""
         return self._with(id, None, self.table.remove(id))

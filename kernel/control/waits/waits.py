@@ -24,6 +24,7 @@ class Waits:
         self._kernel = kernel
         self._bounds = kernel.env.bounds
         self._now_s = kernel.env.clock.now_s
+        self._start_s = CellLimits().wait_s + self._bounds.start_timeout_s
 
     def row(self, slot: Slot) -> Wait | None:
         """What ``slot`` waits for, as people are told."""
@@ -53,7 +54,7 @@ class Waits:
             decision=command,
             asked_s=asked_s,
             below=self._ends_above(slot, process),
-            start_s=CellLimits().wait_s + self._bounds.start_timeout_s,
+            start_s=self._start_s,
             shutdown_s=child_spec(slot.spec).shutdown_s,
         )
 

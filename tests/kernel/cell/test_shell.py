@@ -37,6 +37,28 @@ class Remembers:
         return repr(self._told)
 
 
+class Names:
+    """Replies with who it is; what it was told is its own to change."""
+
+    def __init__(self, info: ProcessInfo) -> None:
+        info.config["seen"].append(info.name)
+        self._told = f"{info.pid} {info.address} {info.name} {info.config['seen']}"
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        return self._told
+
+
+class Picky:
+    """Does not take every name."""
+
+    def __init__(self, info: ProcessInfo) -> None:
+        if info.name == "no":
+            raise ValueError("not this one")
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        return ""
+
+
 class Sent:
     """A link that nobody reads."""
 
@@ -120,3 +142,30 @@ def test_a_frame_of_another_shape_ends_the_cell_by_its_field(frame: list[Any], w
 
 def test_an_outcome_that_nobody_waits_for_is_dropped() -> None:
     assert hear(*BEGUN, ["result", 7, "t1", 3, 0, None])[-1][:2] == ["call", 7]
+
+
+def test_starts_that_are_like_the_last_order_differ_from_it_in_pid_address_and_name() -> None:
+    frames = hear(
+        ["start", 7, told(StartOrder("/user/a", "a", "names", f"{__name__}:Names", (), {"seen": []}))],
+        ["like", 8, "/user/b", "b", 9, "/user/c", "c"],
+        ["turn", 7, "t1", MESSAGE, [], []],
+        ["turn", 9, "t2", MESSAGE, [], []],
+        ["turn", 8, "t3", MESSAGE, [], []],
+    )
+    assert [frame for frame in frames if frame[0] == "started"] == [["started", 7], ["started", 8, 9]]
+    assert [frame[-1]["reply"] for frame in frames if frame[0] == "done"] == [
+        "7 /user/a a ['a']",
+        "9 /user/c c ['c']",
+        "8 /user/b b ['b']",
+    ]
+
+
+def test_of_starts_that_are_alike_one_that_fails_takes_no_other_along() -> None:
+    order = told(StartOrder("/user/a", "a", "picky", f"{__name__}:Picky", (), {}))
+    frames = hear(["start", 7, order], ["like", 8, "/user/no", "no", 9, "/user/c", "c"])
+    assert [frame[:2] for frame in frames] == [["started", 7], ["failed", 8], ["stopped", 8], ["started", 9]]
+
+
+def test_a_start_that_is_like_none_ends_the_cell() -> None:
+    with pytest.raises(FrameError, match="before any other"):
+        hear(["like", 8, "/user/b", "b"])

@@ -54,3 +54,18 @@ def test_one_of_thousands_is_as_one_that_was_made_at_once_and_a_change_copies_ab
 def test_equal_by_content() -> None:
     assert PersistentMap[int]().set("a", 1).set("b", 2) == PersistentMap[int]().set("b", 2).set("a", 1)
     assert PersistentMap[int]().set("a", 1) != PersistentMap[int]().set("a", 2)
+
+
+@given(st.dictionaries(keys, st.integers()), st.dictionaries(keys, st.integers()))
+def test_many_set_at_once_are_as_many_set_one_by_one(before: dict[str, int], values: dict[str, int]) -> None:
+    present = one_by_one = PersistentMap.of(before)
+    for key, value in values.items():
+        one_by_one = one_by_one.set(key, value)
+    assert present.set_all(values) == one_by_one and len(present.set_all(values)) == len(one_by_one)
+    assert present == PersistentMap.of(before)
+
+
+def test_many_set_at_once_have_as_many_parts_as_they_need() -> None:
+    values = {f"a-{number}": number for number in range(20_000)}
+    made = PersistentMap[int]().set_all(values)
+    assert made == PersistentMap.of(values) and len(made._shards) ** 2 >= 20_000
