@@ -274,7 +274,9 @@ class Cells:
             log.warning("cell %s broke the rules and is killed: %s", cell.name, error)
             self.lose(cell, str(error), self._culprit(cell, error))
         else:
-            self.lose(cell, str(error) if error else "end of file")
+            # A cell that had not read all when it ended resets its link: which of the two comes is chance.
+            ended = error is None or isinstance(error, ConnectionResetError | BrokenPipeError)
+            self.lose(cell, "end of file" if ended else str(error))
 
     def _culprit(self, cell: StartedCell, error: FrameError) -> int | None:
         """Who broke the rules: whoever the frame was of, else whoever runs, else the only one that is in a turn. None

@@ -479,11 +479,16 @@ def test_a_reader_who_takes_his_time_is_no_silence() -> None:
     async def client(http: HttpServer, heard: Heard) -> None:
         async with http.post("/chat", (), b"") as response:
             assert await response.read() == b"first"
-            await asyncio.sleep(0.5)
+            loop = asyncio.get_running_loop()
+            now_s = loop.time
+            loop.time = lambda: now_s() + 2 * idle_s  # type: ignore[method-assign]  # he takes it without a wait
+            for _ in range(3):  # a timer that ran meanwhile would be due
+                await asyncio.sleep(0)
             read.set()
             assert await response.read() == b"second"
 
-    run(say, client, replace(BOUNDS, idle_s=0.2))
+    idle_s = HANG_S / 10
+    run(say, client, replace(BOUNDS, idle_s=idle_s))
 
 
 @pytest.mark.parametrize("begin", [b"", CHUNKED + piece(b"some")])

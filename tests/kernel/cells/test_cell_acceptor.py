@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import signal
 import socket
 import struct
 import sys
@@ -356,6 +357,22 @@ def test_a_cell_that_ended_is_lost_though_another_process_holds_its_link() -> No
             "c1", "signal 9"
         )  # the relay still holds the link, as a process would that it forked
         assert await case.notes.wait("cell_lost") == ("cell_lost", "c1", 0, [1], "end of file", True)
+
+    with_node(body)
+
+
+def test_a_cell_that_had_not_read_all_when_it_was_killed_ended_as_any_other() -> None:
+    """The socket says "reset" then, and not "end of file": which of the two depends on how far the cell had come."""
+
+    async def body(case: Case) -> None:
+        relay = await case.cell()
+        await case.running(1, relay)
+        relay.process.send_signal(signal.SIGSTOP)
+        case.cells.place(placement(2, "Echo"))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        relay.process.kill()
+        assert (await case.notes.wait("cell_lost"))[2:] == (0, [1, 2], "end of file", True)
 
     with_node(body)
 
