@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 from typing import Any
 
+_SAID = {
+    "money": "units of money",
+    "cpu_ms": "ms of processor time",
+    "memory_bytes": "bytes of memory",
+}
+
 
 def budget_note(text: str) -> dict[str, Any]:
     """A message of kind ``budget`` as a record of the session: no model is asked about it."""
     said = json.loads(text)
-    what, spent, granted = said["resource"].replace("_", " "), str(said["spent"]), str(said["granted"])
-    if said["resource"] == "money":
-        what, spent, granted = "units of money", _in_units(said["spent"]), _in_units(said["granted"])
+    what, spent, granted = said["resource"], str(said["spent"]), str(said["granted"])
+    if what == "money":
+        spent, granted = _in_units(said["spent"]), _in_units(said["granted"])
+    what = _SAID.get(what, what.replace("_", " "))
     words = f"[budget] {said['address']} has used {spent} of its {granted} {what} ({_so_far(said)})."
     return {"role": "user", "content": words}
 

@@ -23,6 +23,7 @@ from kernel.cells.cell_events import (
     CellRefused,
     CellStarted,
     CellStartFailed,
+    CellUsed,
     EngineLost,
     TurnDiffers,
     TurnDone,
@@ -261,6 +262,10 @@ class Kernel:
                 lambda said: processes.exit(said.pid, "crash", said.detail, True, said.beside),
             ),
             CellLeft: (lambda said: processes.exit(said.pid, said.reason, said.detail, True, said.beside),),
+            CellUsed: (
+                lambda said: self._budget_watch.used(said.address, said.pid, said.cpu_ms),
+                lambda said: self._budget_watch.holds(said.address, said.pid, said.memory_bytes),
+            ),
             CellLogged: (log.logged,),
             CellLost: (
                 log.cell_lost,

@@ -11,14 +11,15 @@ and what is below an account can never use more than it was granted. When an acc
 spent of the one above, and the rest goes back there. Who asks pays too: beside the account of the process that acts
 stands that of the one whose message it handles, unless the first came out of the second.
 
-What is used at once is spent at once. A question to a model is reserved before it is put, at most what it can use, in
-tokens and in money, and settled by what it did use, once. Only there ``left`` can fall below 0: a model counts its
-tokens itself.
+What is used at once is spent at once. Memory is not used up but held: of it ``spent`` is what processes hold now, which
+is nothing of the account above when one is closed, and of who asks. A question to a model is reserved before it is put,
+at most what it can use, in tokens and in money, and settled by what it did use, once. Only there ``left`` can fall
+below 0, since a model counts its tokens itself, and where something is measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
@@ -81,12 +82,15 @@ class Account:
 
 
 class Book:
-    """All accounts. ``due``: lines of which more is spent than somebody was told of, in the order in which it was."""
+    """All accounts. ``due``: lines of which more is spent than somebody was told of, in the order in which it was.
+    ``held``: of what memory a process holds, by its address, whose account that is of, and how much.
+    """
 
     def __init__(self) -> None:
         self.accounts: dict[str, Account] = {}
         self.reservations: dict[tuple[str, str], Reservation] = {}
         self.due: dict[tuple[str, Resource], None] = {}
+        self.held: dict[str, tuple[str, int]] = {}
         self._of_turn: dict[str, dict[str, None]] = {}
 
     # -- looking -------------------------------------------------------------------------------------------------
@@ -149,6 +153,8 @@ class Book:
         for key, kept in list(self.reservations.items()):
             if address in kept.accounts or address in kept.payers:
                 self._leave(key, address)
+        for each in [each for each, (of, _) in self.held.items() if of == address]:
+            self.hold_now(each, address, 0)
         del self.accounts[address]
         for resource, line in account.lines.items():
             self.due.pop((address, resource), None)
@@ -186,6 +192,32 @@ class Book:
         for account in accounts:
             account.lines[resource] = account.lines[resource].spend(amount)
             self._look(account, resource)
+
+    def hold_now(self, address: str, of: str, amount: int) -> None:
+        """The process at ``address`` holds so much memory, of that account, in the place of what it held. Who is told
+        of a level again has to have fallen below it.
+        """
+        before, held = self.held.pop(address, (of, 0))
+        if before != of:
+            self._hold(before, -held)
+            held = 0
+        if self.line(of, "memory_bytes") is None:
+            return
+        if amount:
+            self.held[address] = of, amount
+        self._hold(of, amount - held)
+
+    def let_go(self, address: str) -> None:
+        """The process at ``address`` has exited."""
+        if address in self.held:
+            self.hold_now(address, self.held[address][0], 0)
+
+    def _hold(self, of: str, more: int) -> None:
+        account = self.accounts[of]
+        account.lines["memory_bytes"] = account.lines["memory_bytes"].spend(more)
+        level = self.level(account, "memory_bytes")
+        account.told["memory_bytes"] = min(account.told.get("memory_bytes", 0), level)
+        self._look(account, "memory_bytes")
 
     def reserve(self, wanted: Reservation) -> None:
         """Of accounts that are there; in the place of what was reserved for the same question."""
@@ -235,6 +267,12 @@ class Book:
         for resource in account.lines:
             self._look(account, resource)
 
+    def hold_memory(self, address: str, of: str, amount: int) -> None:
+        """What a process held, which is counted where it is. Raises ValueError."""
+        if self.line(of, "memory_bytes") is None or address in self.held:
+            raise ValueError(f"{address} holds memory of an account that is not there, or twice")
+        self.held[address] = of, amount
+
     def hold_reservation(self, kept: Reservation) -> None:
         """A reservation as it was: it is counted where it was made. Raises ValueError."""
         if self._of_those_there(kept) != kept:
@@ -255,7 +293,11 @@ class Book:
     @staticmethod
     def level(account: Account, resource: Resource) -> int:
         """The highest of :data:`LEVELS` that what is spent has come to."""
-        percent = account.lines[resource].percent
+        return Book.level_at(account.lines[resource].percent)
+
+    @staticmethod
+    def level_at(percent: int) -> int:
+        """The same of so many in a hundred."""
         return max((level for level in LEVELS if level <= percent), default=0)
 
     def tell(self, address: str, resource: Resource, percent: int) -> None:
@@ -264,29 +306,6 @@ class Book:
         account = self.accounts.get(address)
         if account is not None and resource in account.lines:
             account.told[resource] = percent
-
-    def faults(self) -> Iterator[str]:
-        """Where the book does not add up."""
-        reserved: dict[tuple[str, str], int] = {}
-        for kept in self.reservations.values():
-            for resource, accounts, amount in kept.parts:
-                for each in accounts:
-                    reserved[each, resource] = reserved.get((each, resource), 0) + amount
-        handed: dict[tuple[str, str], int] = {}
-        for account in self.accounts.values():
-            for resource, line in account.lines.items():
-                above = self.nearest(ancestors(account.address)[0], resource)
-                if above is not None:
-                    key = above.address, resource
-                    handed[key] = handed.get(key, 0) + line.granted
-        for account in self.accounts.values():
-            for resource, line in account.lines.items():
-                expected = {
-                    "handed": handed.get((account.address, resource), 0),
-                    "reserved": reserved.get((account.address, resource), 0),
-                }
-                if any(getattr(line, name) != amount for name, amount in expected.items()) or line.spent < 0:
-                    yield f"{account.address} {resource}: {line}, but {expected}"
 
 
 def lines_of(book: Book, address: str) -> Mapping[Resource, Account]:

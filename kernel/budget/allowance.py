@@ -73,6 +73,8 @@ class _Purse(NamedTuple):
 
 
 FREE = Allowance()
+_ITS_OWN = ("messages", "memory_bytes")
+"""Nobody pays these for whom it works."""
 
 
 def tokens_in(size_bytes: int) -> int:
@@ -92,9 +94,11 @@ def why_no_tool(book: Book, address: str, sender: str) -> str:
     """Why no tool may be called any more; empty when one may."""
     if not book.accounts:
         return ""
-    account = exhausted(book, address, sender, "tool_calls")
-    if account is not None:
-        return f"{_used_up(account, 'tool_calls')}; answer from what is known"
+    uses: tuple[tuple[Resource, str], ...] = (("tool_calls", sender), *_of_its_cell(sender))
+    for resource, asks in uses:
+        account = exhausted(book, address, asks, resource)
+        if account is not None:
+            return f"{_used_up(account, resource)}; answer from what is known"
     found = _wraps_up(book, address, sender)
     return f"{_used_up(*found)}: only an answer is left, without tools" if found is not None else ""
 
@@ -122,6 +126,10 @@ def question(book: Book, address: str, sender: str, size_bytes: int, landed: boo
     found = _wraps_up(book, address, sender)
     if found is not None and landed:
         return Allowance(why=f"budget: {_used_up(*found)}, and the last answer was given")
+    for resource, asks in _of_its_cell(sender):
+        over = exhausted(book, address, asks, resource)
+        if over is not None and over.then != "wrap_up":
+            return Allowance(why=f"budget: {_used_up(over, resource)}")
     last = found is not None
     allowed = _paid(book, address, sender, tokens_in(size_bytes), last, landed, asked)
     return allowed if allowed.why else replace(allowed, note=_left(book, address, sender, allowed))
@@ -169,7 +177,7 @@ def _left(book: Book, address: str, sender: str, allowed: Allowance) -> str:
     """What is left of each resource that is limited, before this question; empty where none is."""
     said = []
     for resource in RESOURCES:
-        payers = book.payers(address, "" if resource == "messages" else sender, resource)
+        payers = book.payers(address, "" if resource in _ITS_OWN else sender, resource)
         if payers:
             account = min(payers, key=lambda each: each.lines[resource].left)
             left = max(0, account.lines[resource].left)
@@ -241,18 +249,26 @@ def _too_little(purse: _Purse, reads: int, price: Price) -> Allowance:
 
 
 def _wraps_up(book: Book, address: str, sender: str) -> tuple[Account, Resource] | None:
-    """The account that is to wrap up, and of what it has nothing left: of messages it is who sends that pays, alone."""
+    """The account that is to wrap up, and of what it has nothing left: of messages it is who sends that pays, alone,
+    and of memory who holds it.
+    """
     paid_by: tuple[tuple[Resource, str], ...] = (
         ("tool_calls", sender),
         ("messages", ""),
         ("tokens", sender),
         ("money", sender),
+        *_of_its_cell(sender),
     )
     for resource, asks in paid_by:
         account = exhausted(book, address, asks, resource)
         if account is not None and account.then == "wrap_up":
             return account, resource
     return None
+
+
+def _of_its_cell(sender: str) -> tuple[tuple[Resource, str], ...]:
+    """What is measured in a cell, and who pays it beside the process."""
+    return ("cpu_ms", sender), ("memory_bytes", "")
 
 
 def _used_up(account: Account, resource: Resource) -> str:

@@ -157,6 +157,18 @@ class CellLeft(Signal):
 
 
 @dataclass(frozen=True, slots=True)
+class CellUsed(Signal):
+    """A process that has a cell to itself has used so much processor time more, and holds so much memory, 0 when that
+    is not known.
+    """
+
+    pid: int
+    address: str
+    cpu_ms: int
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class CellLogged(Signal):
     """What a process wrote into its log."""
 

@@ -27,6 +27,7 @@ from kernel.cells.cell_events import (
     CellLost,
     CellRefused,
     CellStartFailed,
+    CellUsed,
     CellView,
     EngineLost,
     Place,
@@ -36,12 +37,13 @@ from kernel.cells.cell_starts import CellStarts
 from kernel.cells.cell_table import CellLimits, CellOccupants, CellTable
 from kernel.cells.engines.engine import Census, Engine
 from kernel.cells.health.cell_watch import CellWatch
+from kernel.cells.health.cpu_meter import CpuMeter
 from kernel.cells.health.pulse import Blame
 from kernel.cells.health.stacks import CellStacks, StackQuestions
 from kernel.cells.health.suspects import Suspects
 from kernel.cells.started_cell import StartedCell
 from kernel.errors import StateError
-from kernel.helper.os_processes import own_memory_bytes
+from kernel.helper.os_processes import cpu_ms, own_memory_bytes
 from kernel.model.states import CRASH, TIMEOUT
 from kernel.signals import Signals
 
@@ -83,8 +85,9 @@ class Cells:
         self._starts = CellStarts(
             engine, self._limits, lambda cell: self._acceptor.expect(cell.token, cell.name), self._never
         )
-        self._watch = CellWatch(self._cells.values, self._limits, self.lose, self._memory_bytes)
+        self._watch = CellWatch(self._cells.values, self._limits, self.lose, self._memory_bytes, self._meter)
         self._stacks = StackQuestions()
+        self._cpu = CpuMeter()
         self._closed = False
 
     async def open(self) -> None:
@@ -193,6 +196,16 @@ class Cells:
     def _memory_bytes(self, cell: StartedCell) -> int:
         return 0 if self.remote else own_memory_bytes(cell.os_pid)
 
+    def _meter(self, cell: StartedCell) -> None:
+        """Say what whoever has a cell to itself uses of the machine. Cells on other machines are not measured."""
+        if self.remote or self._closed or cell.gone or not cell.os_pid:
+            return
+        occupants = self._table[cell.name]
+        pid = next(iter(occupants.pids), 0) if occupants.isolation == "dedicated" else 0
+        if address := cell.port.address_of(pid):
+            more_ms = self._cpu.read(pid, cpu_ms(cell.os_pid))
+            self._say_soon(CellUsed(pid, address, more_ms, own_memory_bytes(cell.os_pid)))
+
     def place_of(self, pid: int) -> Place:
         """Where a process lives; nowhere when it has no cell."""
         cell = self._where.get(pid)
@@ -205,9 +218,9 @@ class Cells:
             self._cells[name] = StartedCell(self, name, self._signals, self._limits)
         self._starts.add([self._cells[name] for name in names])
 
-    def _say_soon(self, failure: CellStartFailed | CellRefused) -> None:
-        """Say that a process never ran, once whoever placed it goes on."""
-        asyncio.get_running_loop().call_soon(self._signals.say, failure)
+    def _say_soon(self, said: CellStartFailed | CellRefused | CellUsed) -> None:
+        """Say something once whoever is at work here goes on."""
+        asyncio.get_running_loop().call_soon(self._signals.say, said)
 
     def refused(self, cell: StartedCell, pid: int, why: str) -> None:
         """A process could not be handed to its cell."""
@@ -260,6 +273,8 @@ class Cells:
 
     def released(self, cell: StartedCell, pid: int) -> None:
         """A process has left its cell for good."""
+        self._meter(cell)
+        self._cpu.forget(pid)
         if self._where.get(pid) is cell:
             del self._where[pid]
         for name in self._table.release(cell.name, pid):
@@ -325,6 +340,7 @@ class Cells:
         elif culprit:
             self._open_to_all(self._suspects.clear(occupants.half))
         address = cell.port.address_of(culprit)
+        self._meter(cell)
         lost, waiting = self._end(cell)
         log.info("cell %s lost with %d processes, running %d: %s", cell.name, len(lost), culprit, why)
         shared = occupants.isolation == "shared"
@@ -367,6 +383,7 @@ class Cells:
         self._acceptor.forget(cell.token)
         for pid in self._table[cell.name].pids:
             self._where.pop(pid, None)
+            self._cpu.forget(pid)
         self._table.remove(cell.name)
         lost, waiting = cell.port.close()
         if cell.connection is not None:

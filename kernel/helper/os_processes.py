@@ -79,6 +79,16 @@ def own_memory_bytes(pid: int) -> int:
     return (int(resident) - int(shared)) * resource.getpagesize()
 
 
+def cpu_ms(pid: int) -> int:
+    """Processor time that a process has used, with its children that have ended; 0 when that cannot be told."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return 0
+    ticks = sum(map(int, stat[stat.rindex(b")") + 2 :].split()[11:15]))
+    return ticks * 1000 // os.sysconf("SC_CLK_TCK")
+
+
 def environment_of(pid: int) -> list[bytes]:
     """What the process was started with; nothing when that is closed to this one, or it has ended. A thread that has
     ended tells nothing, and only the first one can be such.

@@ -3,7 +3,8 @@
 Theory of operation. :mod:`kernel.budget.account` has the rules; here stands which entry means what. Hardly any entry is
 written for them: an allowed ``tool.verdict`` is a tool call, a message that an agent had accepted is a message, what an
 account pays follows from where it stands. A question alone has a record of its own beside it, ``budget.reserved``,
-which ``model.answered`` settles, or the end of its turn.
+which ``model.answered`` settles, or the end of its turn; and what can only be measured is told by ``budget.used``
+(processor time) and ``budget.held`` (memory).
 
 The time of a turn runs from ``turn.started`` to its end, or that of the incarnation; while a node is down none does.
 """
@@ -43,10 +44,11 @@ class Accounts(Slice):
     """The book, the clocks of turns, and the turns whose last question was put (``landed``)."""
 
     NAME = "accounts"
-    FORMAT = 2
+    FORMAT = 3
     MIGRATIONS = {  # noqa: RUF012
         0: lambda rows: [[], [], [], []],
         1: lambda rows: _with_money(*rows),
+        2: lambda rows: [*rows, []],
     }
 
     def __init__(self, turns: Turns) -> None:
@@ -70,6 +72,10 @@ class Accounts(Slice):
             "tool.verdict": self._judged,
             "model.answered": self._answered,
             "budget.reserved": self._reserved,
+            "budget.used": self._measured,
+            "budget.held": lambda told: self.book.hold_now(
+                told.body["address"], told.body["account"], told.body["amount"]
+            ),
             "budget.granted": self._granted,
             "budget.warned": lambda told: self.book.tell(
                 told.body["address"], told.body["resource"], told.body["percent"]
@@ -137,6 +143,13 @@ class Accounts(Slice):
         if kept is not None:
             self.book.settle(*key, _used(told.body, kept))
 
+    def _measured(self, told: Told) -> None:
+        resource = told.body["resource"]
+        there = [account for each in told.body["accounts"] if (account := self.book.accounts.get(each))]
+        self.book.spend(
+            [account for account in there if resource in account.lines], resource, told.body["amount"]
+        )
+
     # -- the time of turns ---------------------------------------------------------------------------------------
 
     def _started(self, told: Told) -> None:
@@ -150,6 +163,7 @@ class Accounts(Slice):
             self._turn_at[turn.address] = turn.id
 
     def _exited(self, told: Told) -> None:
+        self.book.let_go(told.body["address"])
         turn = self._turn_at.get(told.body["address"])
         if turn is not None:
             self._stop(turn, told.time_us)
@@ -160,9 +174,11 @@ class Accounts(Slice):
         self.landed.pop(turn, None)
 
     def _booted(self, told: Told) -> None:
-        """Whatever ran has ended with the node, nobody knows when: its time is not counted."""
+        """Whatever ran has ended with the node, nobody knows when: its time is not counted, and it holds nothing."""
         self._clocks.clear()
         self._turn_at.clear()
+        for address in list(self.book.held):
+            self.book.let_go(address)
 
     def _stop(self, turn: str, time_us: int) -> None:
         clock = self._clocks.pop(turn, None)
@@ -190,10 +206,11 @@ class Accounts(Slice):
             [row(kept) for kept in book.reservations.values()],
             [row(clock) for clock in self._clocks.values()],
             list(self.landed),
+            [[address, *held] for address, held in self.book.held.items()],
         ]
 
     def restore(self, rows: Any) -> None:
-        accounts, reservations, clocks, landed = as_list(rows)
+        accounts, reservations, clocks, landed, held = as_list(rows)
         for address, then, lines, told in as_rows(accounts):
             self.book.hold(
                 Account(
@@ -208,6 +225,8 @@ class Accounts(Slice):
         for each in as_rows(clocks):
             clock = self._clocks[each[0]] = made(Clock, each)
             self._turn_at[clock.address] = clock.turn
+        for address, of, amount in as_rows(held):
+            self.book.hold_memory(as_text(address), as_text(of), as_number(amount))
         self.landed = dict.fromkeys(map(as_text, as_list(landed)))
 
 

@@ -139,6 +139,10 @@ FORMS: Mapping[str, Reads] = {
         output_price=_number,
         cached_price=_number,
     ),
+    "budget.used": _reads(
+        "address resource accounts amount", resource=_RESOURCES.__contains__, amount=_number
+    ),
+    "budget.held": _reads("address account amount", amount=_number),
     "budget.granted": _reads("address resource amount", resource=_RESOURCES.__contains__, amount=_number),
     "budget.warned": _reads("address resource percent", resource=_RESOURCES.__contains__, percent=_number),
     "tool.verdict": _reads("turn decision"),

@@ -66,6 +66,8 @@ HEARS: Mapping[str, tuple[str, ...]] = {
     "model.asked": ("calls",),
     "model.answered": ("turns", "calls", "accounts"),
     "budget.reserved": ("accounts",),
+    "budget.used": ("accounts",),
+    "budget.held": ("accounts",),
     "budget.granted": ("accounts",),
     "budget.warned": ("accounts",),
     "sys.value": ("calls",),

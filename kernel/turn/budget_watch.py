@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from itertools import islice
+from typing import NamedTuple
 
 from chain.ledger.ledger import Draft
 from kernel.budget.account import WARN_PERCENT, Account
@@ -30,6 +31,15 @@ from kernel.values import canonical
 AT_ONCE = 50
 SESSION = "main"
 NO_TRACE = bytes(16)
+_GRAINS, _STEPS = 100, 20
+_MOST_MEASURED = 10_000
+
+
+class Use(NamedTuple):
+    """Whose processor time was measured, and whose accounts pay it."""
+
+    address: str
+    accounts: tuple[str, ...]
 
 
 class BudgetWatch:
@@ -40,6 +50,7 @@ class BudgetWatch:
         self._state = recorder.state
         self._messaging = messaging
         self._processes = processes
+        self._measured: dict[Use, int] = {}
 
     def recover(self) -> None:
         """What the last boot had told of, and did not come to stop."""
@@ -58,6 +69,52 @@ class BudgetWatch:
         question may be too long for once.
         """
         self._recorder.until_writable(f"{resource} of {address}", partial(self._use_up, address, resource))
+
+    def used(self, address: str, pid: int, cpu_ms: int) -> None:
+        """A process has used so much processor time more. It is written when it comes to a hundredth of who pays it:
+        what is less waits for more, and is lost with the node.
+        """
+        book = self._state.accounts.book
+        turn = self._state.turns.at(address) if book.accounts else None
+        payers = book.payers(address, "" if turn is None else turn.mail.payer, "cpu_ms")
+        if not payers or not cpu_ms:
+            return
+        use = Use(address, tuple(account.address for account in payers))
+        if use not in self._measured and len(self._measured) >= _MOST_MEASURED:
+            self._measured.clear()  # what each of them waits with is less than anybody would have been told
+        self._measured[use] = self._measured.get(use, 0) + cpu_ms
+        least = min(account.lines["cpu_ms"].granted for account in payers) // _GRAINS
+        if self._measured[use] >= least:
+            self._recorder.until_writable(("used", use), partial(self._write_use, use, pid))
+
+    def _write_use(self, use: Use, pid: int) -> None:
+        if use in self._measured:
+            body = {"address": use.address, "resource": "cpu_ms", "accounts": list(use.accounts)}
+            self._recorder.commit([Draft("budget.used", {**body, "amount": self._measured[use]}, pid, "")])
+            del self._measured[use]
+            self.look()
+
+    def holds(self, address: str, pid: int, memory_bytes: int) -> None:
+        """A process holds so much memory. It is written when it is another level of its account that somebody is told
+        of, or another twentieth of it.
+        """
+        book, slot = self._state.accounts.book, self._state.slots.get(address)
+        account = book.nearest(address, "memory_bytes")
+        if account is None or slot is None or slot.pid != pid or not memory_bytes:
+            return
+        line, (_, held) = account.lines["memory_bytes"], book.held.get(address, ("", 0))
+        then = line.spend(memory_bytes - held)
+        same = book.level_at(then.percent) == book.level(account, "memory_bytes")
+        if not same or abs(memory_bytes - held) * _STEPS >= line.granted:
+            write = partial(self._write_hold, address, pid, account.address, memory_bytes)
+            self._recorder.until_writable(("holds", address), write)
+
+    def _write_hold(self, address: str, pid: int, of: str, memory_bytes: int) -> None:
+        slot = self._state.slots.get(address)
+        if slot is not None and slot.pid == pid:
+            body = {"address": address, "resource": "memory_bytes", "account": of, "amount": memory_bytes}
+            self._recorder.commit([Draft("budget.held", body, pid, "")])
+            self.look()
 
     def _use_up(self, address: str, resource: Resource) -> None:
         book = self._state.accounts.book

@@ -68,6 +68,15 @@ class Waits(Base):
         return "went on"
 
 
+class Burns(Base):
+    """Computes until it is stopped, and lets others have a turn."""
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        while True:
+            sum(range(10_000))
+            await asyncio.sleep(0)
+
+
 class Stubborn(Base):
     """Survives any number of cancellations."""
 

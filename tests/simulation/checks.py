@@ -19,6 +19,7 @@ from kernel.slices.tree.slots import DOWN
 from kernel.state.state import State
 from kernel.state.state_snapshot import encode_state, restore_state
 from kernel.supervision.supervisor import Phase
+from tests.kernel.twins.books import faults
 from tests.simulation.ledger import SimulatedLedger
 from tests.simulation.node import Node
 from tests.simulation.setting import OWN, make_state
@@ -36,7 +37,7 @@ def of_the_state(state: State) -> list[str]:
     broken = []
     if tally.accepted != tally.acknowledged + tally.dead + tally.dropped + state.in_flight:
         broken.append(f"messages do not balance: {tally}, {state.in_flight} in flight")
-    broken += [f"a budget does not add up: {fault}" for fault in state.accounts.book.faults()]
+    broken += [f"a budget does not add up: {fault}" for fault in faults(state.accounts.book)]
     for account in state.accounts.book.accounts.values():
         if account.address not in state.slots:
             broken.append(f"{account.address} has an account, and is no more")

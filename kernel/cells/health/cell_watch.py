@@ -33,7 +33,9 @@ class Lose(Protocol):
 
 
 class CellWatch:
-    """``cells()`` are those there are now. ``memory_bytes(cell)``: what it has of its own, 0 when unknown."""
+    """``cells()`` are those there are now. ``memory_bytes(cell)``: what it has of its own, 0 when unknown.
+    ``meter(cell)`` has what it has used read.
+    """
 
     def __init__(
         self,
@@ -41,12 +43,14 @@ class CellWatch:
         limits: CellLimits,
         lose: Lose,
         memory_bytes: Callable[[StartedCell], int],
+        meter: Callable[[StartedCell], None],
     ) -> None:
         self._cells = cells
         self._limits = limits
         self._lose = lose
         self._memory_bytes = memory_bytes
         self._measured: WeakKeyDictionary[StartedCell, int] = WeakKeyDictionary()
+        self._meter = meter
         self._looked_s = 0.0
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
 
@@ -72,6 +76,7 @@ class CellWatch:
         self._looked_s = now_s
         for cell in list(self._cells()):
             if cell.connection is not None:
+                self._meter(cell)
                 self._judge(cell, passed_s)
 
     def _judge(self, cell: StartedCell, passed_s: float) -> None:

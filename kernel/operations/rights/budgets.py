@@ -9,8 +9,13 @@ from typing import Annotated, Any, Literal, TypedDict, get_args
 from kernel.operations.operation import Limit, Noun, OfTarget, Operation
 from kernel.operations.rights.money import Money, in_units, millionths
 
+_SAID = {
+    "money": "units of money",
+    "cpu_ms": "ms of processor time",
+    "memory_bytes": "bytes of memory",
+}
 OnExhausted = Literal["wrap_up", "refuse", "pause", "stop"]
-Resource = Literal["tool_calls", "messages", "tokens", "money", "time_ms"]
+Resource = Literal["tool_calls", "messages", "tokens", "money", "time_ms", "cpu_ms", "memory_bytes"]
 MOST = 2**53
 PAUSED_BY = "budget"
 """Who has suspended a process whose budget says ``pause``."""
@@ -21,7 +26,9 @@ Amount = Annotated[int, Limit(ge=1, le=MOST)]
 class Budget:
     """What a process and all below it may use, in its whole life, whatever its restarts; None: as much as what is above
     it may. ``tool_calls`` that are allowed, ``messages`` that are sent, ``tokens`` of models, read and written, the
-    ``money`` that those cost (text, "0.25", in the unit of the node's prices), and ``time_ms`` that its turns take.
+    ``money`` that those cost (text, "0.25", in the unit of the node's prices), ``time_ms`` that its turns take, and
+    ``cpu_ms`` of processor time and ``memory_bytes``, at once, of its cell, which has to be its own (``isolation``
+    dedicated).
     ``then``, when one of them is used up: ``wrap_up`` (no tool any more, and one last answer of a model in each turn,
     as far as its tokens and money go), ``refuse`` what would use more, ``pause`` it besides until a person gives more,
     or ``stop`` it.
@@ -33,6 +40,8 @@ class Budget:
     tokens: Amount | None = None
     money: Money | None = None
     time_ms: Amount | None = None
+    cpu_ms: Amount | None = None
+    memory_bytes: Amount | None = None
     then: OnExhausted = "wrap_up"
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # where it is part of another request
 
@@ -80,7 +89,7 @@ def shown(resource: Resource, amount: int) -> str:
 
 def said_of(resource: Resource) -> str:
     """A resource as it is named behind an amount of it."""
-    return "units of money" if resource == "money" else resource.replace("_", " ")
+    return _SAID.get(resource, resource.replace("_", " "))
 
 
 def read_budget(value: object) -> Budget:

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+from kernel.budget.account import Book
 from kernel.budget.allowance import why_no_message, why_no_tool
-from kernel.errors import Busy
-from kernel.operations.rights.budgets import shown
+from kernel.errors import Busy, Invalid
+from kernel.model.spec import ProcessSpec
+from kernel.operations.rights.budgets import Resource, shown
 from kernel.policy.proposal import (
     AskModel,
     Broadcast,
@@ -20,6 +22,8 @@ from kernel.policy.proposal import (
     deny,
 )
 
+_MEASURED: tuple[Resource, ...] = ("cpu_ms", "memory_bytes")
+
 
 def budgets_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
     """One tool call, one message, and the tokens of a question have to be left; and of what a new process is to have
@@ -29,6 +33,8 @@ def budgets_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
     match proposal.operation:
         case AskModel(unpaid=unpaid):
             return deny(unpaid, Busy) if unpaid else None
+        case SpawnProcess(spec, parent) if why := _why_not_measured(book, spec, parent):
+            return deny(f"budget: {why}", Invalid)
         case _ if not book.accounts:
             return None
         case UseTool(paid=False) if asker.turn in facts.state.accounts.landed:
@@ -46,6 +52,22 @@ def budgets_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
                     has = f"{shown(resource, max(0, left))} {resource}"
                     return _denied(f"{above} has {has} left, and cannot give {shown(resource, amount)}")
     return None
+
+
+def _why_not_measured(book: Book, spec: ProcessSpec, parent: str) -> str:
+    """Processor time and memory are told by the cell of who uses them: of a shared one nobody can tell who that was."""
+    if spec.type != "worker" or spec.isolation != "shared":
+        return ""
+    own = {} if spec.budget is None else spec.budget.amounts()
+    for resource in _MEASURED:
+        above = book.nearest(parent, resource)
+        if resource in own or above is not None:
+            whose = "it has" if resource in own or above is None else f"{above.address}, above it, has"
+            return (
+                f"{whose} a budget of {resource}, which is measured in a cell of its own alone: spawn {spec.name} with "
+                "isolation dedicated (--isolation dedicated), or without that budget"
+            )
+    return ""
 
 
 def _denied(why: str) -> Verdict | None:

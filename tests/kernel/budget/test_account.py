@@ -14,10 +14,12 @@ from kernel.budget.reservation import Reservation
 from kernel.model.address import ancestors, is_below
 from kernel.operations.rights.budgets import Budget, Resource, read_budget
 from kernel.operations.rights.money import in_units
+from tests.kernel.twins.books import faults
 
 ADDRESSES = ["/user/a", "/user/a/b", "/user/a/b/c", "/user/a/d", "/user/e"]
 PRICE = Price(2_500_000, 700_001, 30_000)
 resources = st.sampled_from(["tool_calls", "tokens", "money"])
+granted = st.sampled_from(["tool_calls", "tokens", "money", "memory_bytes"])
 addresses = st.sampled_from(ADDRESSES)
 amounts = st.integers(1, 200)
 
@@ -32,6 +34,7 @@ class Ledger(RuleBasedStateMachine):
         self.book = Book()
         self.outside: dict[tuple[str, Resource], int] = {}
         self.spent: dict[tuple[str, Resource], int] = {}
+        self.holds: dict[str, tuple[str, int]] = {}
         self.number = 0
 
     def _root(self, address: str, resource: Resource) -> bool:
@@ -42,9 +45,12 @@ class Ledger(RuleBasedStateMachine):
         calls=st.none() | amounts,
         tokens=st.none() | amounts,
         money=st.none() | st.integers(1, 900),
+        memory=st.none() | amounts,
     )
-    def open(self, address: str, calls: int | None, tokens: int | None, money: int | None) -> None:
-        if (calls, tokens, money) == (None, None, None) or address in self.book.accounts:
+    def open(
+        self, address: str, calls: int | None, tokens: int | None, money: int | None, memory: int | None
+    ) -> None:
+        if (calls, tokens, money, memory) == (None, None, None, None) or address in self.book.accounts:
             return
         if any(is_below(each, address) for each in self.book.accounts):
             return  # a process is made before what is below it
@@ -73,13 +79,15 @@ class Ledger(RuleBasedStateMachine):
             above = self.book.nearest(address, resource)
             gone = self.spent.pop((address, resource), 0)
             gone += held.get(resource, 0)
+            if resource == "memory_bytes":
+                self.holds = {each: kept for each, kept in self.holds.items() if kept[0] != address}
             if above is None:
                 self.outside.pop((address, resource), None)
-            else:
+            elif resource != "memory_bytes":
                 key = above.address, resource
                 self.spent[key] = self.spent.get(key, 0) + gone
 
-    @rule(address=addresses, resource=resources, amount=amounts)
+    @rule(address=addresses, resource=granted, amount=amounts)
     def grant(self, address: str, resource: Resource, amount: int) -> None:
         line = self.book.line(address, resource)
         if line is not None and self._root(address, resource):
@@ -94,6 +102,18 @@ class Ledger(RuleBasedStateMachine):
             for account in payers:
                 key = account.address, resource
                 self.spent[key] = self.spent.get(key, 0) + 1
+
+    @rule(address=addresses, amount=st.integers(0, 300))
+    def holds_now(self, address: str, amount: int) -> None:
+        account = self.book.nearest(address, "memory_bytes")
+        if account is not None:
+            self.holds[address] = account.address, amount
+            self.book.hold_now(address, account.address, amount)
+
+    @rule(address=addresses)
+    def exits(self, address: str) -> None:
+        self.holds.pop(address, None)
+        self.book.let_go(address)
 
     @rule(address=addresses, sender=addresses, tokens=amounts)
     def reserve(self, address: str, sender: str, tokens: int) -> None:
@@ -140,15 +160,19 @@ class Ledger(RuleBasedStateMachine):
 
     @invariant()
     def adds_up(self) -> None:
-        assert list(self.book.faults()) == []
+        assert list(faults(self.book)) == []
         for account in self.book.accounts.values():
             for resource, line in account.lines.items():
                 assert line.granted == line.spent + line.reserved + line.handed + line.left
+                if resource == "memory_bytes":
+                    held = sum(amount for of, amount in self.holds.values() if of == account.address)
+                    assert line.spent == held
+                    continue
                 assert line.left >= 0
                 assert line.spent == self.spent.get((account.address, resource), 0)
         for (address, resource), amount in self.outside.items():
-            held = self.book.line(address, resource)
-            assert held is not None and held.granted == amount
+            kept = self.book.line(address, resource)
+            assert kept is not None and kept.granted == amount
 
     @invariant()
     def is_the_same_when_it_is_held_anew(self) -> None:
@@ -157,8 +181,10 @@ class Ledger(RuleBasedStateMachine):
             again.hold(Account(account.address, account.then, dict(account.lines), dict(account.told)))
         for kept in self.book.reservations.values():
             again.hold_reservation(kept)
+        for address, held in self.book.held.items():
+            again.hold_memory(address, *held)
         assert again.due.keys() == self.book.due.keys()
-        assert list(again.faults()) == []
+        assert list(faults(again)) == []
 
 
 TestLedger = Ledger.TestCase

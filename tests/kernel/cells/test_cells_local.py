@@ -659,6 +659,20 @@ def test_a_dedicated_cell_ends_with_its_process() -> None:
     with_node(body, confirm_s=HANG_S)
 
 
+def test_what_a_dedicated_process_uses_of_the_processor_is_told_and_of_a_shared_one_nothing() -> None:
+    async def body(node: Node) -> None:
+        await node.start(1, "Burns", isolation="dedicated")
+        await node.start(2, "Burns")
+        for pid in (1, 2):
+            node.deliver(pid, "burn", f"t{pid}")
+        await node.notes.until(lambda: any(event[3] for event in node.notes.of("used", 1)))
+        _, _, address, _, memory_bytes = await node.notes.wait("used", 1)
+        assert address == "/user/p1" and memory_bytes > 2**20
+        assert not node.notes.of("used", 2)
+
+    with_node(body, hang_s=1)
+
+
 def test_the_last_cell_there_may_be_is_the_last() -> None:
     async def body(node: Node) -> None:
         await node.start(1, "Echo", isolation="dedicated")

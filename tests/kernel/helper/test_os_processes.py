@@ -14,6 +14,7 @@ from kernel.helper.os_processes import (
     SESSION_VARIABLE,
     Mark,
     ProcessRow,
+    cpu_ms,
     descendants,
     descends,
     end_tree,
@@ -228,3 +229,12 @@ def test_what_is_still_there_in_the_end_is_said() -> None:
     finally:
         kill_all([child.pid, its_own], time.monotonic() + HANG_S)
         child.wait()
+
+
+def test_the_processor_time_of_a_process_is_what_the_system_says() -> None:
+    before = cpu_ms(os.getpid())
+    while cpu_ms(os.getpid()) == before:  # it is used by looking
+        pass
+    used = os.times()
+    assert before < cpu_ms(os.getpid()) and before <= 1000 * sum(used[:4]) + 20
+    assert cpu_ms(2**22 + 1) == 0

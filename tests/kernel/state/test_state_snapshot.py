@@ -114,7 +114,7 @@ def test_the_comparison_sees_a_difference() -> None:
 
 # -- any order of records --------------------------------------------------------------------------------------------
 
-LITTLE = Budget(tool_calls=2, messages=1, tokens=9, money="0.0001", time_ms=1)
+LITTLE = Budget(tool_calls=2, messages=1, tokens=9, money="0.0001", time_ms=1, cpu_ms=3, memory_bytes=90)
 TURN_ENDS = ["ok", "ok", "error", "cancelled", "diverged", "poison"]
 
 
@@ -156,6 +156,8 @@ def records_of(choices: list[tuple[int, int, int, int]]) -> list[Step]:
                                 **({"payers": [who], "money": 40, "input_price": 2 * 10**6, "output_price": 10**7,
                                     "cached_price": c} if a % 2 else {})},
             "budget.granted": {"address": who, "resource": ("tokens", "money")[b % 2], "amount": c},
+            "budget.used": {"address": who, "resource": "cpu_ms", "accounts": [who], "amount": c},
+            "budget.held": {"address": who, "resource": "memory_bytes", "account": who, "amount": 40 * c},
             "budget.warned": {"address": who, "resource": "tokens", "percent": 80},
             "tool.verdict": {**call, "decision": ("allow", "deny")[a % 2]},
             "sys.value": {**call, "call_hash": "h", "op": "now", "value": (0.5, 7)[c % 2]},
@@ -346,7 +348,7 @@ def test_the_formats_are_these() -> None:
     assert {name: one.FORMAT for name, one in example().slices.items()} == {
         "boots": 1, "pids": 1, "slots": 10, "traces": 1, "documents": 4, "mail": 3, "keyed": 1, "turns": 5,
         "subscriptions": 1, "calls": 7,
-        "monitors": 2, "traps": 1, "accounts": 2, "crossings": 4, "dead": 4, "tally": 2, "sessions": 1,
+        "monitors": 2, "traps": 1, "accounts": 3, "crossings": 4, "dead": 4, "tally": 2, "sessions": 1,
     }  # fmt: skip
 
 
@@ -375,7 +377,7 @@ def test_reservations_of_an_earlier_format_hold_no_money() -> None:
     rows = parts["slices"]["accounts"][1]
     assert [len(kept) for kept in rows[1]] == [9]
     rows[1] = [kept[:6] for kept in rows[1]]
-    parts["slices"]["accounts"] = [1, rows]
+    parts["slices"]["accounts"] = [1, rows[:4]]
     again = State(*LIMITS)
     restore_state(again, msgpack.packb(parts))
     assert view(again) == view(state)

@@ -20,6 +20,7 @@ from kernel.turn.turn_signals import BudgetsDue
 from tests.kernel.control.test_control import control_of
 from tests.kernel.syscall.test_open_calls import until
 from tests.kernel.turn.test_turns import on_twin
+from tests.kernel.twins.books import faults
 from tests.kernel.twins.kernel_twin import Delivery, Twin, answer_of, kernel_twin
 
 SUM = {"expression": "1+1"}
@@ -28,7 +29,7 @@ SUM = {"expression": "1+1"}
 def line(twin: Twin, address: str, resource: Resource) -> Line:
     found = twin.kernel.state.accounts.book.line(address, resource)
     assert found is not None
-    assert list(twin.kernel.state.accounts.book.faults()) == []
+    assert list(faults(twin.kernel.state.accounts.book)) == []
     return found
 
 

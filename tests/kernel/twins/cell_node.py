@@ -25,6 +25,7 @@ from kernel.cells.cell_events import (
     CellRefused,
     CellStarted,
     CellStartFailed,
+    CellUsed,
     EngineLost,
     Placement,
     TurnDiffers,
@@ -59,6 +60,7 @@ NAMES: dict[type[Signal], str] = {
     CellCrashed: "crashed",
     CellLeft: "exited",
     CellLogged: "log",
+    CellUsed: "used",
     CellLost: "cell_lost",
     EngineLost: "engine_lost",
 }

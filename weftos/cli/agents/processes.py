@@ -148,8 +148,8 @@ def spawn(
         typer.Option(
             "--budget",
             metavar="NAME=AMOUNT",
-            help="What it and all below it may use up: tool_calls, messages, tokens, money, time_ms; and then=wrap_up, "
-            "refuse, pause or stop, when one is used up [wrap_up]; once for each.",
+            help="What it and all below it may use up: tool_calls, messages, tokens, money, time_ms, cpu_ms, "
+            "memory_bytes; and then=wrap_up, refuse, pause or stop, when one is used up [wrap_up]; once for each.",
         ),
     ] = None,
     count: Annotated[

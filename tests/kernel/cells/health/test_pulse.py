@@ -72,6 +72,7 @@ class Watched:
             LIMITS,
             lambda cell, why, **how: self.lost.append(how),
             lambda cell: self.memory_bytes,
+            lambda cell: None,
         )
 
     def look(self, running: int) -> None:
