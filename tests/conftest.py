@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 import chain.aio
+from tests import supervision_seen
 from tests.lent_contexts import LentContext
 from tests.patience import TEST_S
 from tests.sharing import NodesTogether
@@ -24,12 +25,19 @@ settings.register_profile("any machine", deadline=None, suppress_health_check=[H
 settings.load_profile("any machine")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    said = "write what came of the tests of supervision to a file (tools/supervision_conformance.py)"
+    parser.addoption(supervision_seen.OPTION, metavar="FILE", help=said)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """A run in the background of a shell has Ctrl-C ignored, and so would have what it starts. While tests are
     collected all that is made stays: the collector of garbage finds nothing.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.disable()
+    if not hasattr(config, "workerinput"):  # of pytest-xdist, whose reports come together elsewhere
+        config.pluginmanager.register(supervision_seen.Seen(config))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,268 +1,223 @@
-"""Writes docs/supervision-conformance.md: ``python -m tools.supervision_conformance``; a test tells when it is stale.
+"""Runs the tests of supervision on each substrate, records what came of them, and writes
+docs/supervision-conformance.md of that: ``python -m tools.supervision_conformance``, or ``--on memory`` for what is run
+anew (``--on`` alone: nothing is). ``make test`` fails when what it sees is another than what is recorded.
 
-The behaviours stand in :data:`BEHAVIOURS`; which tests there are of each is read from their names, and from what the
-table names besides.
+The behaviours stand in supervision_behaviours.py; which tests there are of each is read from their names, and from what
+the table names besides.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
+import json
+import platform
 import re
-from collections.abc import Iterable, Iterator
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypedDict
+
+from tools.supervision_behaviours import BEHAVIOURS, LINKS
 
 ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "docs" / "supervision-conformance.md"
-HERE = Path("tests/kernel/supervision")
-CASES = HERE / "conformance" / "cases.py"
-NAMED = (CASES, HERE / "conformance" / "test_in_memory.py", *(HERE / f"test_{name}.py" for name in (
-    "strategies", "dynamic_children", "significant_children", "changes", "first_starts",
-)))  # fmt: skip
+RECORD = ROOT / "tests" / "kernel" / "supervision" / "conformance" / "results.json"
+HERE = "tests/kernel/supervision"
+CASES = f"{HERE}/conformance/test_cases.py"
+_OF_REDUCER = ("strategies", "dynamic_children", "significant_children", "changes", "first_starts")
+NUMBERED = {
+    "memory": (
+        CASES,
+        f"{HERE}/conformance/test_in_memory.py",
+        *(f"{HERE}/test_{name}.py" for name in _OF_REDUCER),
+    ),
+    "local": ("tests/integration/test_supervision.py",),
+    "ray": ("tests/integration/test_supervision_ray.py",),
+}
+"""The files of each substrate where the name of a test begins with the numbers of what it is about."""
+_LINKS, _LINKS_RAY = "tests/integration/test_links.py", "tests/integration/test_links_ray.py"
 _NUMBERS = re.compile(r"test_((?:\d\d_)+)")
 
 _INTRODUCTION = """\
 # Supervision beside Erlang/OTP's
 
-Made by `python -m tools.supervision_conformance`; do not edit by hand, a test says when it is stale.
+Made by `python -m tools.supervision_conformance`, which runs the tests; do not edit by hand. What came of each is
+recorded in `tests/kernel/supervision/conformance/results.json`. `make test` fails when what it sees in memory or with
+the local engine is another than what is recorded; those on Ray are not part of it, since they take minutes
+(`make prove PART=slow`), and it fails when what is recorded of them are not the same bodies with the same results.
 
-The 66 behaviours are those of OTP's own suite (`lib/stdlib/test/supervisor_SUITE.erl`), in our words. Each has tests,
-whose names begin with its number, or that are named here. They run on **twins**: the reducer, or the whole process tree
-over a journal in memory, under a clock that is wound by hand. Bodies that do and see no more than what people can run a
-second time on a **real node** (`tests/integration/test_supervision.py`, the local engine; with `make prove PART=slow`
-cells on a real Ray, `test_supervision_ray.py`): *all* of them, or *in part* where a reason to end with, such as
-`normal`, cannot be brought about by a signal. *Not run* says so. They are part of the suite, which fails with any of
-them; those on Ray are not part of `make test`, since they take half a minute more.
+The 66 behaviours are those of OTP's own suite (`lib/stdlib/test/supervisor_SUITE.erl`), in our words. Where it runs:
 
+- *memory*: the process tree, or its reducer, over a journal in memory, under a clock that is wound by hand; {memory}.
+- *local*: a real node, whose cells are processes, through its API; {local}.
+- *Ray*: a real node, whose cells are actors of a real Ray; {ray}.
+
+A number says how many examples passed; what did not run says why. A test of `conformance/test_cases.py` is the same
+body everywhere, also in `tests/integration/test_supervision.py` (local) and `test_supervision_ray.py` (Ray).
 *Deviation* says where we differ from OTP, or that we have no such thing, and why.
 """
 
 
-class Behaviour(NamedTuple):
-    """``tests`` are those whose names do not begin with its number: file and name."""
+class Outcome(TypedDict):
+    """Of one test function: how many examples passed, and how many did not run, by the reason."""
 
-    says: str
-    deviation: str = ""
-    tests: tuple[str, ...] = ()
-
-
-_NO_IGNORE = "a behaviour cannot answer *ignore*; one that ends at once with `normal` is the like of it"
-_TRANSIENT = _NO_IGNORE + ", when it is transient"
-_NO_INIT = "a supervisor is data and has no code of its own that could fail; its flags are checked"
-
-BEHAVIOURS: dict[int, Behaviour] = {
-    1: Behaviour("Starts without children; ends with `shutdown` when that is asked for from outside"),
-    2: Behaviour("Does not start when its init says *ignore*", _NO_INIT, ("test_supervision::test_sup_start_normal",)),
-    3: Behaviour("A child that has nothing to do is kept as a spec without a PID", _TRANSIENT),
-    4: Behaviour("A temporary one is not kept, in the list that a supervisor begins with", _NO_IGNORE),
-    5: Behaviour("Nor when it is started later", _NO_IGNORE),
-    6: Behaviour("Nor below `simple_one_for_one`", _NO_IGNORE),
-    7: Behaviour("Nor is a permanent one there, and the end of the whole is clean", _TRANSIENT),
-    8: Behaviour("Init that returns rubbish is an error", _NO_INIT, ("test_supervision::test_sup_flags_each_fault",)),
-    9: Behaviour("Init that raises is an error", _NO_INIT, ("test_supervision::test_sup_flags_each_fault",)),
-    10: Behaviour("A child that does not start is an error to who asked, and nothing of it is kept"),
-    11: Behaviour("A restart by name that fails is an error, and the spec stays without a PID"),
-    12: Behaviour("As 10, below `simple_one_for_one`"),
-    13: Behaviour("A spec that says little gets the defaults; an unknown child is `not_found`",
-        "5 restarts in 60 s and not 1 in 5 s; permanent, 5 s and infinity as in OTP"),
-    14: Behaviour("The spec of a child below `simple_one_for_one` by its PID",
-        "a PID is resolved to the address where it is asked for, so for every strategy",
-        ("tests/kernel/control/test_control.py::test_what_is_spawned_below_a_template",)),
-    15: Behaviour("Faulty specs are refused, each with an error of its own",
-        "unknown fields are refused and not passed over", ("test_supervision::test_child_specs_each_malformed",)),
-    16: Behaviour("A name that something outside holds is refused with its PID",
-        "a name is taken below one supervisor alone, so nothing outside can hold it"),
-    17: Behaviour("A child of the first list that fails undoes the start of all",
-        "it counts as one that fails to restart, is tried again after a back-off, and ends the supervisor when that is "
-        "too often: after a boot what can run does"),
-    18: Behaviour("Workers may have for ever to end"),
-    19: Behaviour("A child that does not end in time is killed, one that does ends with `shutdown`"),
-    20: Behaviour("The same for many dynamic children, whose time passes for all together"),
-    21: Behaviour("A time of 0 kills at once"),
-    22: Behaviour("The same for ten dynamic children"),
-    23: Behaviour("Children that end by themselves while it ends are not restarted, and their reasons are told"),
-    24: Behaviour("The same for dynamic children"),
-    25: Behaviour("Children start in their order, and end in the reverse of it",
-        "without `one_for_all` or `rest_for_one` a supervisor that comes back starts all at once"),
-    26: Behaviour("The end of dynamic children takes as long as the longest, and no longer than their time"),
-    27: Behaviour("Start, end, restart and removal of children by name, with an error for each state",
-        "beside OTP's word (`word` of the error) is a code for all errors: `conflict`, `refused`, `not_found`",
-        ("test_supervision::test_child_adm",)),
-    28: Behaviour("To end a child by its PID is for `simple_one_for_one` alone",
-        "a PID is resolved to the address where it is asked for, so it is for all",
-        ("tests/kernel/control/test_control.py::test_28_",)),
-    29: Behaviour("Below `simple_one_for_one` children are ended, and neither restarted nor removed",
-        "to end one that is gone is `not_found`, since its name is free"),
-    30: Behaviour("What a start returns besides its PID reaches who asked", "a start returns its PID alone",
-        ("tests/kernel/control/test_control.py::test_what_is_spawned_below_a_template",)),
-    31: Behaviour("Each malformed field of a spec has an error of its own; ids are unique",
-        tests=("test_supervision::test_child_specs_",)),
-    32: Behaviour("The same for maps; significant and permanent, or below `never`, is refused",
-        tests=("test_significant_children::test_65_significant_simple_and_faulty",)),
-    33: Behaviour("Each faulty flag has an error of its own", "unknown flags are refused and not passed over",
-        ("test_supervision::test_sup_flags_",)),
-    34: Behaviour("`simple_one_for_one` has exactly one spec"),
-    35: Behaviour("The children with their states: stopped without a PID, or restarting between two attempts",
-        "the oldest first; `weftos children`",
-        ("test_supervision::test_which_children", "tests/kernel/control/test_control.py::test_35_36_")),
-    36: Behaviour("The counts of children are right, also of many",
-        tests=("test_supervision::test_count_children", "tests/kernel/control/test_control.py::test_35_36_")),
-    37: Behaviour("The same for children that are supervisors"),
-    38: Behaviour("A child that fails again and again counts as a worker and not as active"),
-    39: Behaviour("The callback module of a supervisor", "it has none; `inspect` shows its spec",
-        ("tests/kernel/control/test_control.py::test_what_is_spawned_below_a_template",)),
-    40: Behaviour("A permanent child is restarted after `normal`"),
-    41: Behaviour("after `shutdown`, with or without a cause"),
-    42: Behaviour("and after any other end"),
-    43: Behaviour("A transient child is not restarted after `normal`; its spec is kept"),
-    44: Behaviour("Nor after `shutdown`, with or without a cause"),
-    45: Behaviour("It is after any other end"),
-    46: Behaviour("A temporary child is never restarted, and gone at once"),
-    47: Behaviour("A temporary child that a restart of several stops is gone, and hinders nothing"),
-    48: Behaviour("What a temporary child was started with is not kept",
-        "it is kept while the child runs, since `inspect` and the ledger show it, and not behind its end"),
-    49: Behaviour("The name of a temporary child is free after any end; that of another is not"),
-    50: Behaviour("Restarts that lie further back than the period are forgotten"),
-    51: Behaviour("`one_for_one`: one child alone; one restart too many ends all and the supervisor"),
-    52: Behaviour("Starts that fail count, and lead to the end"),
-    53: Behaviour("`one_for_all`: all children; then as 51"),
-    54: Behaviour("The same as 52 for `one_for_all`"),
-    55: Behaviour("A restart of all in which one does not start begins anew"),
-    56: Behaviour("`rest_for_one`: the child and those behind it; then as 51"),
-    57: Behaviour("The same as 52 for `rest_for_one`"),
-    58: Behaviour("A restart of the rest in which one does not start goes on from that one"),
-    59: Behaviour("`simple_one_for_one`: each by itself, with its own arguments; the intensity is that of all",
-        "no child answers *ignore* at a restart", ("test_supervision_properties::test_every_effect",)),
-    60: Behaviour("In a tree the dead worker alone restarts; of a supervisor that gives up, the one above decides",
-        "what was added later comes back too, and what was stopped stays so (ADR 30)"),
-    61: Behaviour("A supervisor answers while a restart hangs or fails again and again"),
-    62: Behaviour("A child that cuts its link cannot hang the supervisor",
-        "there is no link that a child could cut: its end is what the node declares"),
-    63: Behaviour("A supervisor or worker that is killed is back under its name",
-        "in how short a time is measured by benchmarks and not by tests"),
-    64: Behaviour("Significant children end the supervisor by their own end: any of them, or the last"),
-    65: Behaviour("Not as bystanders; a significant supervisor ends the one above; bad combinations are refused"),
-    66: Behaviour("Flags and specs are changed while a supervisor runs",
-        "one slot at a time, by `weftos change`; a template stays as it is, and what describes a behaviour is of "
-        "another process. There is no code change: new code runs from the next start (ADR 36)",
-        ("test_changes::test_",)),
-}  # fmt: skip
+    passed: int
+    skipped: dict[str, int]
 
 
-class Link(NamedTuple):
-    """``tests`` as in :class:`Behaviour`, on twins; ``real``: one on a real node."""
+class Recorded(TypedDict):
+    """What a run on one substrate saw. ``made``: when, and with what; ``results``: by the test's file and name."""
 
-    says: str
-    tests: tuple[str, ...]
-    deviation: str = ""
-    real: str = ""
-
-
-_TWINS, _REMOTE = "tests/kernel/syscall/test_links.py", "tests/kernel/peer/test_remote_links.py"
-_DOWNS, _REAL = "tests/kernel/syscall/test_monitor_calls.py", "tests/integration/test_links.py"
-_WATCHED = "tests/integration/test_monitors.py"
-_ENDS, _OVER = f"{_REAL}::test_a_linked_one", f"{_REAL}::test_links_over"
-_KILLED = f"{_WATCHED}::test_watcher_and_watched"
-
-LINKS: tuple[Link, ...] = (
-    Link("Who is linked ends with the other, for the same reason",
-        (f"{_TWINS}::test_who_links_itself",), real=_ENDS),
-    Link("A link is symmetric", (f"{_TWINS}::test_a_child_is_bound", f"{_TWINS}::test_a_link_kills_nobody"),
-        "it binds who asks; the other when it is below, or asks too (ADR 35)"),
-    Link("A link is idempotent", (f"{_TWINS}::test_who_links_back", f"{_REMOTE}::test_a_second_call")),
-    Link("`normal` takes nobody along", (f"{_TWINS}::test_an_end_in_order",), "nor does `shutdown`"),
-    Link("`kill` cannot be trapped, and the linked see `killed`",
-        (f"{_TWINS}::test_one_that_traps_exits", f"{_TWINS}::test_who_links_itself"), real=_ENDS),
-    Link("Who traps exits is told each of them once", (f"{_TWINS}::test_one_that_traps_exits",), real=_ENDS),
-    Link("What is not there is `noproc` at once",
-        (f"{_TWINS}::test_what_is_not_there", f"{_REMOTE}::test_what_is_not")),
-    Link("The loss of a node is `noconnection`", (f"{_REMOTE}::test_a_lost_node", f"{_TWINS}::test_a_link_ends_with"),
-        real=_OVER),
-    Link("After an unlink no exit comes", (f"{_TWINS}::test_after_an_unlink",), "it takes the reference of the link"),
-    Link("Each monitor is told exactly once", (f"{_DOWNS}::test_the_end_is_told_once",), real=_KILLED),
-    Link("A monitor of what is not there is told `noproc` at once",
-        (f"{_DOWNS}::test_what_is_not_there",), real=_KILLED),
-)  # fmt: skip
+    made: str
+    results: dict[str, Outcome]
 
 
 @cache
-def _functions(file: Path) -> list[ast.FunctionDef]:
-    tree = ast.parse((ROOT / file).read_text())
-    return [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+def _tests(file: str) -> tuple[str, ...]:
+    """The names of its tests, also of those that it has from elsewhere."""
+    found: list[str] = []
+    for node in ast.parse((ROOT / file).read_text()).body:
+        if isinstance(node, ast.FunctionDef):
+            found.append(node.name)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tests."):
+            names = [each.name for each in node.names]
+            found += _tests(f"{node.module.replace('.', '/')}.py") if names == ["*"] else names
+    return tuple(name for name in found if name.startswith("test_"))
 
 
-def _tests(file: Path) -> list[str]:
-    return [node.name for node in _functions(file) if node.name.startswith("test_")]
+def numbered(number: int, substrate: str) -> Iterator[str]:
+    """File and name of each test of a behaviour."""
+    for file in NUMBERED[substrate]:
+        for name in _tests(file):
+            told = _NUMBERS.match(name)
+            if told and f"{number:02}" in told[1].split("_"):
+                yield f"{file}::{name}"
 
 
-def _numbers(name: str) -> set[int]:
-    found = _NUMBERS.match(name)
-    return {int(part) for part in found[1].split("_") if part} if found else set()
-
-
-def proofs_of(number: int) -> Iterator[tuple[Path, str]]:
-    """File and name of each test of a behaviour, also of those that its row names. KeyError when one is not there."""
-    for file in NAMED:
-        yield from ((file, name) for name in _tests(file) if number in _numbers(name))
-    for told in BEHAVIOURS[number].tests:
-        yield from named(told)
-
-
-def named(told: str) -> Iterator[tuple[Path, str]]:
+def named(told: str) -> Iterator[str]:
     """File and name of each test that begins as is told. KeyError when none does."""
     where, _, begins = told.partition("::")
-    file = Path(where) if where.endswith(".py") else HERE / f"{where}.py"
-    found = [name for name in _tests(file) if name.startswith(begins)]
+    file = where if where.endswith(".py") else f"{HERE}/{where}.py"
+    found = [f"{file}::{name}" for name in _tests(file) if name.startswith(begins)]
     if not found:
         raise KeyError(told)
-    yield from ((file, name) for name in found)
+    yield from found
 
 
-_SOME = re.compile(r"REASONS|ORDERLY|ABNORMAL")
+Row = dict[str, list[str]]
 
 
-def on_a_real_node(number: int) -> str:
-    """How much of it runs there."""
-    tests = list(proofs_of(number))
-    shared = [name for file, name in tests if file == CASES]
-    if not shared:
-        return "not run"
-    in_part = any(_SOME.search(_decorators(name)) for name in shared)
-    return "in part" if in_part else "all"
+def of_behaviour(number: int) -> Row:
+    """Its tests on each substrate."""
+    row = {substrate: list(numbered(number, substrate)) for substrate in NUMBERED}
+    besides = (each for told in BEHAVIOURS[number].tests for each in named(told))
+    row["memory"] = list(dict.fromkeys([*row["memory"], *besides]))
+    return row
 
 
-def _decorators(name: str) -> str:
-    [found] = [node for node in _functions(CASES) if node.name == name]
-    return " ".join(ast.unparse(each) for each in found.decorator_list)
+def of_link(number: int) -> Row:
+    """The tests on each substrate of a row of links."""
+    local = [each for told in LINKS[number].real for each in named(told)]
+    names = [each.partition("::")[2] for each in local]
+    return {
+        "memory": [each for told in LINKS[number].tests for each in named(told)],
+        "local": local,
+        "ray": [f"{_LINKS_RAY}::{name}" for name in names if name in _tests(_LINKS_RAY)],
+    }
+
+
+@cache
+def wanted() -> Mapping[str, list[str]]:
+    """Every test of the page, by substrate."""
+    rows = [*map(of_behaviour, BEHAVIOURS), *map(of_link, range(len(LINKS)))]
+    return {name: sorted({each for row in rows for each in row[name]}) for name in NUMBERED}
+
+
+def record() -> dict[str, Recorded]:
+    """What was recorded of each substrate."""
+    found: dict[str, Recorded] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    return found
 
 
 def render() -> str:
     """The whole page."""
-    rows = [
-        f"| {number} | {each.says} | {_told(number)} | {on_a_real_node(number)} | {each.deviation} |"
+    kept = record()
+    outcomes = {name: outcome for each in kept.values() for name, outcome in each["results"].items()}
+    made = {name: kept[name]["made"] if name in kept else "not run yet" for name in NUMBERED}
+    behaviours = [
+        f"| {number} | {each.says} | {_row(of_behaviour(number), outcomes, each.alone)} | {each.deviation} |"
         for number, each in BEHAVIOURS.items()
     ]
-    head = ["| | behaviour | tests, on twins | on a real node | deviation |", "|---|---|---|---|---|"]
     links = [
-        f"| {each.says} | {_listed(proof for told in each.tests for proof in named(told))} | "
-        f"{_listed(named(each.real)) if each.real else 'not run'} | {each.deviation} |"
-        for each in LINKS
+        f"| {each.says} | {_row(of_link(number), outcomes, each.alone)} | {each.deviation} |"
+        for number, each in enumerate(LINKS)
     ]
-    below = ["## Links and monitors", "", head[0].replace("| | ", "| "), "|---|---|---|---|"]
-    return "\n".join([_INTRODUCTION, *head, *rows, "", *below, *links, ""])
+    head = "| behaviour | memory | local | Ray | tests | deviation |"
+    line = "|---|---|---|---|---|---|"
+    top = [_INTRODUCTION.format(**made), f"| {head}", f"|---{line}", *behaviours]
+    return "\n".join([*top, "", "## Links and monitors", "", head, line, *links, ""])
 
 
-def _told(number: int) -> str:
-    return _listed(proofs_of(number))
+def _row(row: Row, outcomes: Mapping[str, Outcome], alone: str) -> str:
+    cells = [_cell([outcomes[each] for each in tests if each in outcomes], alone) for tests in row.values()]
+    return " | ".join([*cells, _listed(row)])
 
 
-def _listed(proofs: Iterable[tuple[Path, str]]) -> str:
-    by_file: dict[Path, list[str]] = {}
-    for file, name in dict.fromkeys(proofs):
-        by_file.setdefault(file, []).append(f"`{name}`")
-    return "; ".join(f"[{file.name}](../{file}): {', '.join(names)}" for file, names in by_file.items())
+def _cell(outcomes: list[Outcome], alone: str) -> str:
+    skipped: dict[str, int] = {}
+    for outcome in outcomes:
+        for why, count in outcome["skipped"].items():
+            skipped[why] = skipped.get(why, 0) + count
+    passed = sum(outcome["passed"] for outcome in outcomes)
+    said = [f"{passed} passed"] if passed else []
+    said += [f"{count} not run: {why}" for why, count in skipped.items()]
+    return "; ".join(said) or f"not run: {alone}"
+
+
+def _listed(row: Row) -> str:
+    """Each once, where it has its first substrate: a body has the same name on all."""
+    by_file: dict[str, list[str]] = {}
+    seen: set[str] = set()
+    for each in dict.fromkeys(test for tests in row.values() for test in tests):
+        file, _, name = each.partition("::")
+        if name not in seen or file not in (*NUMBERED["local"], *NUMBERED["ray"], _LINKS_RAY):
+            seen.add(name)
+            by_file.setdefault(file, []).append(f"`{name}`")
+    return "; ".join(
+        f"[{file.removeprefix('tests/')}](../{file}): {', '.join(names)}" for file, names in by_file.items()
+    )
+
+
+def run(substrate: str) -> Recorded:
+    """Run its tests and say what came of them. SystemExit when one of them fails."""
+    with tempfile.TemporaryDirectory(prefix="weftos-conformance-") as place:
+        seen = Path(place) / "seen.json"
+        argv = [sys.executable, "-m", "pytest", "-q", "-n0", f"--record-supervision={seen}"]
+        if subprocess.run([*argv, *wanted()[substrate]], cwd=ROOT).returncode:
+            sys.exit(f"the tests of {substrate} fail: nothing is recorded of them")
+        made = f"run on {time.strftime('%Y-%m-%d')} with Python {platform.python_version()}"
+        return {
+            "made": made + (f" and Ray {version('ray')}" if substrate == "ray" else ""),
+            "results": json.loads(seen.read_text()),
+        }
+
+
+def main(substrates: Iterable[str]) -> None:
+    kept = record()
+    for substrate in substrates:
+        kept[substrate] = run(substrate)
+        told = {name: kept[name] for name in NUMBERED if name in kept}
+        RECORD.write_text(json.dumps(told, indent=1) + "\n")
+    TARGET.write_text(render())
 
 
 if __name__ == "__main__":
-    TARGET.write_text(render())
+    parser = argparse.ArgumentParser(prog="python -m tools.supervision_conformance")
+    parser.add_argument("--on", nargs="*", choices=NUMBERED, default=list(NUMBERED), help="what is run anew")
+    main(parser.parse_args().on)

@@ -150,6 +150,7 @@ def _configuration(base_url: str) -> str:
         "linker": ("probe_behaviours:Linker", PLUGINS, "shared"),
         "gated": ("probe_behaviours:Gated", PLUGINS, "dedicated"),
         "holds": ("probe_behaviours:Holds", PLUGINS, "shared"),
+        "supervised": ("supervised:Supervised", PLUGINS, "shared"),
         "modules": ("probe_behaviours:Modules", PLUGINS, "dedicated"),
         "remembers": ("probe_behaviours:Remembers", PLUGINS, "dedicated"),
         "raises": ("probe_behaviours:Raises", PLUGINS, "dedicated"),

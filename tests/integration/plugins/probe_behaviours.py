@@ -56,23 +56,37 @@ class Watcher:
 
 @behaviour
 class Linker:
-    """Makes the calls that the message names, ``link:NAME``, ``unlink:REF`` and ``trap:on``, and replies with what they
-    gave; to an exit, with what it says.
+    """Makes the calls that the message names, ``link:NAME``, ``unlink:REF``, ``trap:on``, ``monitor:NAME`` and
+    ``flush:REF``, waits at ``until:FILE``, ends at ``leave:now``, and replies with what they gave; to an exit or a
+    down, with what it says.
     """
 
     def __init__(self, info: ProcessInfo) -> None:
         pass
 
     async def handle(self, message: Message, sys: Syscalls) -> str:
-        if message.kind == "exit":
-            exit_ = Exit.of(message)
-            return json.dumps([exit_.ref, exit_.pid, exit_.reason])
+        if message.kind in ("exit", "down"):
+            end = Exit.of(message) if message.kind == "exit" else Down.of(message)
+            return json.dumps([end.ref, end.pid, end.reason])
         return json.dumps([await self._call(sys, *call.split(":")) for call in message.text.split()])
 
     async def _call(self, sys: Syscalls, op: str, about: str) -> str:
-        if op == "link":
-            return (await sys.link(about)).ref
-        return str(await (sys.unlink(about) if op == "unlink" else sys.trap_exits(about == "on")))
+        match op:
+            case "link":
+                return (await sys.link(about)).ref
+            case "unlink":
+                return str(await sys.unlink(about))
+            case "trap":
+                return str(await sys.trap_exits(about == "on"))
+            case "monitor":
+                return (await sys.monitor(about)).ref
+            case "leave":
+                raise SystemExit
+            case "flush":
+                return str(await sys.demonitor(about, flush=True))
+        while not Path(about).exists():
+            await asyncio.sleep(0.02)
+        return about
 
 
 @behaviour

@@ -15,6 +15,7 @@ from tests.kernel.supervision.conformance.world import World
 RESTARTS = pytest.mark.parametrize("restart", ["permanent", "transient", "temporary"])
 ORDERLY = ["normal", "shutdown", "shutdown:done"]
 ABNORMAL = ["crash", "killed"]
+SHUTDOWN = pytest.mark.parametrize("reason", ORDERLY[1:])
 REASONS = pytest.mark.parametrize("reason", ORDERLY + ABNORMAL)
 
 
@@ -150,15 +151,27 @@ def test_37_count_children_supervisor(world: World) -> None:
     assert world.counts(top) == {"specs": 2, "active": 2, "supervisors": 2, "workers": 0}
 
 
-@REASONS
-def test_40_41_42_permanent(world: World, reason: str) -> None:
+def comes_back(world: World, reason: str) -> None:
     _, [child], [pid] = family(world, f"n40{reason.replace(':', '_')}", "a")
     world.ends(child, reason)
     world.until(is_back(world, child, pid))
 
 
-@pytest.mark.parametrize("reason", ORDERLY)
-def test_43_44_transient_normal_and_shutdown(world: World, reason: str) -> None:
+def test_40_permanent_normal(world: World) -> None:
+    comes_back(world, "normal")
+
+
+@SHUTDOWN
+def test_41_permanent_shutdown(world: World, reason: str) -> None:
+    comes_back(world, reason)
+
+
+@pytest.mark.parametrize("reason", ABNORMAL)
+def test_42_permanent_abnormal(world: World, reason: str) -> None:
+    comes_back(world, reason)
+
+
+def is_left_and_can_be_started(world: World, reason: str) -> None:
     top = world.supervisor(f"n43{reason.replace(':', '_')}")
     child = world.child("a", top, restart="transient")
     pid = world.pid(child)
@@ -166,6 +179,15 @@ def test_43_44_transient_normal_and_shutdown(world: World, reason: str) -> None:
     world.until(stays(world, child, "stopped"))
     world.start(child)
     world.until(is_back(world, child, pid))
+
+
+def test_43_transient_normal(world: World) -> None:
+    is_left_and_can_be_started(world, "normal")
+
+
+@SHUTDOWN
+def test_44_transient_shutdown(world: World, reason: str) -> None:
+    is_left_and_can_be_started(world, reason)
 
 
 @pytest.mark.parametrize("reason", ABNORMAL)
@@ -297,123 +319,6 @@ def test_63_simple_global_supervisor(world: World, which: str) -> None:
     world.until(is_back(world, killed, before[killed]))
     world.until(is_back(world, worker, before[worker]))
     assert bool(world.pid(middle))
-
-
-@pytest.mark.parametrize(("restart", "reason"), [
-    *(("temporary", reason) for reason in ORDERLY + ABNORMAL),
-    *(("transient", reason) for reason in ORDERLY),
-])  # fmt: skip
-def test_64_significant_any(world: World, restart: str, reason: str) -> None:
-    name = f"n64{restart}{reason.replace(':', '_')}"
-    top = world.supervisor(name, auto_shutdown="any_significant", restart="transient")
-    leader = world.child("leader", top, restart=restart, significant=True)
-    member = world.child("member", top)
-    world.ends(leader, reason)
-    world.until(stays(world, top, "stopped"))
-    assert world.exits(top)[1:] == [(member, "shutdown"), (top, "shutdown")]
-
-
-@pytest.mark.parametrize("mode", ["any_significant", "all_significant"])
-def test_64_significant_transient_that_fails_and_what_is_stopped_by_name(world: World, mode: str) -> None:
-    top = world.supervisor(f"n64no{mode}", auto_shutdown=mode)
-    leader = world.child("leader", top, restart="transient", significant=True)
-    member = world.child("member", top, restart="temporary")
-    pid, whole = world.pid(leader), world.pid(top)
-    world.ends(leader, "killed")
-    world.until(is_back(world, leader, pid))
-    world.ends(member, "killed")
-    world.until(lambda: not world.slot(member))
-    world.stop(leader)
-    world.until(stays(world, leader, "stopped"))
-    assert world.pid(top) == whole
-
-
-def test_64_significant_all(world: World) -> None:
-    top = world.supervisor("n64all", auto_shutdown="all_significant", restart="transient")
-    a, b = (world.child(name, top, restart="temporary", significant=True) for name in "ab")
-    world.ends(a, "killed")
-    world.until(lambda: not world.slot(a))
-    assert world.pid(top)
-    world.ends(b, "killed")
-    world.until(stays(world, top, "stopped"))
-
-
-@pytest.mark.parametrize("significant", [True, False])
-def test_65_significant_escalation(world: World, significant: bool) -> None:
-    mode = "any_significant"
-    top = world.supervisor(f"n65{significant}", auto_shutdown=mode, restart="transient")
-    inner = world.supervisor("inner", top, auto_shutdown=mode, restart="transient", significant=significant)
-    leader = world.child("leader", inner, restart="temporary", significant=True)
-    world.ends(leader, "killed")
-    world.until(stays(world, top if significant else inner, "stopped"))
-    assert bool(world.pid(top)) is not significant
-
-
-@pytest.mark.parametrize("strategy", ["one_for_all", "rest_for_one"])
-def test_65_significant_bystander(world: World, strategy: str) -> None:
-    mode = "any_significant"
-    top = world.supervisor(f"n65{strategy}", strategy=strategy, auto_shutdown=mode)
-    first = world.child("a", top)
-    passing = world.child("t", top, restart="temporary", significant=True)
-    pid, whole = world.pid(first), world.pid(top)
-    world.ends(first, "killed")
-    world.until(is_back(world, first, pid))
-    assert not world.slot(passing) and world.pid(top) == whole
-
-
-def test_65_significant_combinations(world: World) -> None:
-    top = world.supervisor("n65never")
-    child = {"restart": "transient", "significant": True}
-    assert world.refused(lambda: world.child("a", top, **child)) == "invalid"
-    pool = {"strategy": TEMPLATE, "auto_shutdown": "any_significant"}
-    assert world.refused(lambda: world.supervisor("n65pool", **pool)) == "invalid"
-
-
-def test_66_significant_upgrade_no_child_is_touched_and_the_next_end_goes_by_what_is_new(
-    world: World,
-) -> None:
-    top, [child, other], pids = family(world, "n66", "a", "b")
-    world.change(child, restart="transient")
-    world.change(other, shutdown_s=0)
-    world.change(top, strategy="one_for_all")
-    assert [world.pid(child), world.pid(other)] == pids
-    assert world.spec(child)["restart"] == "transient"
-    world.ends(other, "killed")
-    world.until(lambda: is_back(world, child, pids[0])() and is_back(world, other, pids[1])())
-    world.ends(child, "shutdown")
-    world.until(stays(world, child, "stopped"))
-
-
-def test_66_significant_upgrade_toggles_follow_the_new_mode(world: World) -> None:
-    top, [child, other], _ = family(world, "n66s", "a", "b", restart="transient")
-    assert world.refused(lambda: world.change(child, restart="transient", significant=True)) == "invalid"
-    assert world.spec(child)["restart"] == "permanent"
-    world.change(top, auto_shutdown="any_significant")
-    world.change(child, restart="transient", significant=True)
-    assert world.refused(lambda: world.change(top, auto_shutdown="never")) == "invalid"
-    world.ends(child, "shutdown")
-    world.until(stays(world, top, "stopped"))
-    assert world.exits(top) == [(child, "shutdown"), (other, "shutdown"), (top, "shutdown")]
-
-
-def test_66_significant_upgrade_what_is_refused_changes_nothing(world: World) -> None:
-    top, [child], pids = family(world, "n66r", "a")
-    pool = world.supervisor("n66p", strategy=TEMPLATE)
-    made = world.child("c", pool)
-    assert world.refused(lambda: world.change(child, restart="transient", intensity=(1, 1.0))) == "invalid"
-    assert world.refused(lambda: world.change(made, restart="transient")) == "conflict"
-    assert world.refused(lambda: world.change(top, strategy=TEMPLATE)) == "invalid"
-    assert world.refused(lambda: world.change(f"{top}/nobody", restart="transient")) == "not_found"
-    world.stop(child)
-    world.until(stays(world, child, "stopped"))
-    assert world.refused(lambda: world.change(child, restart="temporary")) == "conflict"
-    assert (world.spec(child)["restart"], world.spec(made)["restart"]) == ("permanent", "permanent")
-    world.change(child, restart="transient")
-    world.start(child)
-    world.until(is_back(world, child, pids[0]))
-    world.change(child, restart="temporary")
-    world.ends(child, "killed")
-    world.until(lambda: world.slot(child) == "")
 
 
 def test_27_29_the_word_of_a_refusal_is_that_of_otp(world: World) -> None:

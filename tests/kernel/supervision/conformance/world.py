@@ -32,8 +32,25 @@ class World(Protocol):
     def ends(self, address: str, reason: str) -> None:
         """It ends by itself, with this reason. Skips the case where a substrate has no way to bring that about."""
 
+    def has(self, reason: str) -> bool:
+        """Whether a process can end with this reason."""
+
     def busy(self, address: str) -> None:
-        """It is in the middle of something that it does not end. Skips as above."""
+        """It is in the middle of something that it does not end."""
+
+    def fails(self, address: str) -> None:
+        """No start of what is there succeeds, until it :meth:`mends`."""
+
+    def hangs(self, address: str) -> None:
+        """No start of what is there, which is ``dedicated``, comes to an end, until it :meth:`mends`."""
+
+    def mends(self, address: str) -> None: ...
+
+    def in_vain(self, start: Callable[[], object]) -> None:
+        """Have something start that does not. Who asked is told so, where anybody has."""
+
+    def passes(self, time_s: float) -> None:
+        """So much time passes, or more."""
 
     def stop(self, address: str) -> None: ...
 
@@ -71,6 +88,9 @@ class World(Protocol):
     def answer(self, call: Callable[[], object]) -> str:
         """OTP's word in the error that ``call`` raises."""
 
+    def words(self, call: Callable[[], object]) -> str:
+        """What the error says that ``call`` raises."""
+
 
 class MemoryWorld:
     """The shell of the process tree on twins, with a clock that is wound by hand."""
@@ -81,12 +101,10 @@ class MemoryWorld:
         self.hanging: set[str] = set()  # where none comes to an end
 
     def supervisor(self, name: str, under: str = "/user", **fields: Any) -> str:
-        if fields.get("strategy") == TEMPLATE:
-            own = {
-                key.removeprefix("child_"): fields.pop(key)
-                for key in list(fields)
-                if key.startswith("child_")
-            }
+        own = {
+            key.removeprefix("child_"): fields.pop(key) for key in list(fields) if key.startswith("child_")
+        }
+        if own or fields.get("strategy") == TEMPLATE:
             fields["template"] = ProcessSpec("", **own)
         return self.child(name, under, type=SUPERVISOR, **fields)
 
@@ -118,8 +136,28 @@ class MemoryWorld:
             self.tree.crash(address, reason)
         self.settle()
 
+    def has(self, reason: str) -> bool:
+        return True
+
     def busy(self, address: str) -> None:
         self.tree.open_turn(address)
+
+    def fails(self, address: str) -> None:
+        self.failing.add(address)
+
+    def hangs(self, address: str) -> None:
+        self.hanging.add(address)
+
+    def mends(self, address: str) -> None:
+        self.failing.discard(address)
+        self.hanging.discard(address)
+        self.settle()
+
+    def in_vain(self, start: Callable[[], object]) -> None:
+        start()
+
+    def passes(self, time_s: float) -> None:
+        self.wait(time_s)
 
     def stop(self, address: str) -> None:
         self.tree.processes.stop(address)
@@ -187,3 +225,8 @@ class MemoryWorld:
         with pytest.raises(KernelError) as caught:
             call()
         return caught.value.word
+
+    def words(self, call: Callable[[], object]) -> str:
+        with pytest.raises(KernelError) as caught:
+            call()
+        return str(caught.value)
