@@ -44,6 +44,7 @@ from kernel.operations.processes import (
     Stopped,
     Suspended,
 )
+from kernel.process.admission import check_turn_timeout
 from kernel.process.slots.specs import child_spec, flags_of
 from kernel.shapes import told
 from kernel.slices.mailboxes import Mail
@@ -68,6 +69,7 @@ NO_SLOT: Mapping[str, Any] = {
     "sessions": {},
     "supervision": None,
     "budget": [],
+    "turn_timeout_s": None,
 }
 """What is said of a helper, which is no slot: it has neither messages nor turns."""
 RemoteKill = Callable[[Asked, Kill, str, Peer], Awaitable[Signalled]]
@@ -150,6 +152,7 @@ class ProcessControl:
             "sessions": {session: kept.records for session, kept in self._state.sessions.of(address).items()},
             "supervision": None if supervisor is None else supervisor.counts(),
             "budget": account_lines(self._state, address),
+            "turn_timeout_s": (self._kernel.turns.limit_s(address) if slot.spec.type == "worker" else None),
         }
         return cast(Inspected, found)
 
@@ -235,6 +238,7 @@ class ProcessControl:
 
     async def change(self, asked: Asked, request: ChangeRequest) -> Changed:
         address, wanted = self._kernel.messaging.resolve(request.named), request.wanted
+        check_turn_timeout(request.turn_timeout_s, self._kernel.env.bounds.turn_timeout_s)
         processes = self._kernel.processes
         change = processes.change_of(address, wanted)
         seq, trace = asked.record(target=request.named, address=address, **wanted)

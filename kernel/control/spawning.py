@@ -31,7 +31,7 @@ from kernel.operations.spawning import (
 )
 from kernel.pace import give_way
 from kernel.policy.asker import PERSON, Asker
-from kernel.process.admission import named_fault
+from kernel.process.admission import check_turn_timeout, named_fault
 from kernel.process.starts import StartsTogether
 from kernel.process.workspaces import Workspaces
 from kernel.state.recorder import ledger_errors
@@ -55,6 +55,7 @@ FIXED = (
     "on_logical",
     "capabilities",
     "budget",
+    "turn_timeout_s",
 )
 """Fields of a spawn that a template says of all its children."""
 
@@ -255,6 +256,7 @@ class SpawnControl:
             known = ", ".join(sorted(self._kernel.env.behaviours))
             raise Invalid(f"behaviour {request.behaviour!r} is not configured; there are: {known}")
         self._check_provider(request.provider)
+        check_turn_timeout(request.turn_timeout_s, self._kernel.env.bounds.turn_timeout_s)
         tools = _default_tools(asker) if request.tools is None else tuple(dict.fromkeys(request.tools))
         known_tools = self._kernel.registry
         unknown = [each for each in tools if not tools_of((each,), (), known_tools) & known_tools.keys()]
@@ -278,6 +280,7 @@ class SpawnControl:
             on_logical=request.on_logical,
             capabilities=self._handed_down(request.capabilities, parent),
             budget=request.budget,
+            turn_timeout_s=request.turn_timeout_s,
         )
 
     def _handed_down(self, wanted: Capabilities | None, parent: str) -> Capabilities:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from chain.ledger.ledger import Ticket
 from kernel.signals import Signal
-from kernel.slices.dead_letters import DeadLetter
 from kernel.slices.mailboxes import Mail
 
 
@@ -19,9 +18,10 @@ class MessageArrived(Signal):
 
 @dataclass(frozen=True, slots=True)
 class MessageDied(Signal):
-    """A message became a dead letter. ``ticket``: of the record that says so."""
+    """A message became a dead letter, and ``why``. ``ticket``: of the record that says so."""
 
-    letter: DeadLetter
+    mail: Mail
+    why: str
     ticket: Ticket
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from chain.entry.draft import StateChange
 from chain.errors import LedgerUnavailable
-from chain.ledger.ledger import Draft, Ticket
+from chain.ledger.ledger import PREVIOUS, Draft, Ticket
 from kernel.bounds import Bounds
 from kernel.errors import NotFound, Refused
 from kernel.message.message_signals import MessageDied, TurnOver
@@ -23,8 +23,8 @@ from kernel.policy.proposal import SendMessage
 from kernel.process.ends import Ends
 from kernel.process.live import LiveTable
 from kernel.signals import Signals
-from kernel.slices.mailboxes import MESSAGE, Mail, size_of, turn_id
-from kernel.slices.tally import BY_BOUND
+from kernel.slices.mailboxes import BUDGET, MESSAGE, Mail, size_of, turn_id
+from kernel.slices.tally import BY_BOUND, BY_POLICY
 from kernel.state.recorder import Recorder
 from kernel.state.state import State
 from kernel.state.unit import Unit
@@ -215,15 +215,17 @@ class Messaging:
         """Turn an accepted message into a dead letter, after the records in ``extra``; None when there is none.
         ``reason``: why in one word, of those of ``message.dead``.
 
-        Without ``extra``, the open intents of its turn get their outcomes first.
+        Without ``extra``, the open intents of its turn get their outcomes first. A notice of the node's own is dropped
+        in the same unit: it says what is on record, nobody waits for it, and no work is lost with it.
         """
         mail = self._state.find_mail(ident)
         if mail is None:
             return None
         body = {"id": ident, "to": mail.to, "why": why, "reason": reason}
         draft = Draft("message.dead", body, subject=ident, trace=mail.trace, cause=mail.seq)
-        ticket = self._recorder.commit([*(extra or self._settle(ident)), draft])
-        self._signals.tell(TurnOver(turn_id(ident)), MessageDied(self._state.dead[ident], ticket))
+        dropped = [_dropped_notice(mail)] if mail.kind == BUDGET else []
+        ticket = self._recorder.commit([*(extra or self._settle(ident)), draft, *dropped])
+        self._signals.tell(TurnOver(turn_id(ident)), MessageDied(mail, why, ticket))
         self.trim()
         return ticket
 
@@ -290,3 +292,8 @@ class Messaging:
         except Exception:
             del self._emptying[address]
             raise
+
+
+def _dropped_notice(mail: Mail) -> Draft:
+    body = {"id": mail.id, "why": "a notice of a budget that nobody handles", "by": BY_POLICY}
+    return Draft("message.dropped", body, 0, mail.id, mail.trace, PREVIOUS)

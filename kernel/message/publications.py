@@ -22,6 +22,7 @@ from kernel.policy.proposal import Broadcast, Deliver, Publish, Subscribe
 from kernel.slices.mail.subscriptions import BACK_PRESSURE, DEAD_LETTER, DROP_OLDEST, OVERFLOWS
 from kernel.slices.mail.topic_names import is_telemetry, validate_pattern, validate_topic
 from kernel.slices.mailboxes import PUBLICATION, Mail, turn_id
+from kernel.slices.tally import BY_POLICY
 from kernel.state.recorder import Recorder
 from kernel.state.unit import Unit
 
@@ -173,7 +174,7 @@ class Publications:
     def _add(self, unit: Unit, out: Outgoing, copy: Copy) -> None:
         for older in copy.gives_way:
             dead = {"id": older.id, "to": older.to, "why": GAVE_WAY, "reason": "gave_way"}
-            dropped = {"id": older.id, "why": GAVE_WAY, "by": "policy"}
+            dropped = {"id": older.id, "why": GAVE_WAY, "by": BY_POLICY}
             unit.add(
                 Draft("message.dead", dead, 0, older.id, older.trace, older.seq),
                 Draft("message.dropped", dropped, 0, older.id, older.trace, PREVIOUS),

@@ -12,7 +12,15 @@ from typing import Any, Literal, get_args
 from kernel.errors import Invalid
 from kernel.operations.rights.budgets import Budget, read_budget
 from kernel.operations.rights.capabilities import UNRESTRICTED, Capabilities, read_capabilities
-from kernel.operations.spawning import MAX_SHUTDOWN_S, AutoShutdown, Isolation, OnLogical, Restart, ShutdownS
+from kernel.operations.spawning import (
+    MAX_SHUTDOWN_S,
+    MAX_TURN_S,
+    AutoShutdown,
+    Isolation,
+    OnLogical,
+    Restart,
+    ShutdownS,
+)
 from kernel.values import check_depth
 
 DEFAULT_TOOLS = ("calculator", "file_read", "file_list")
@@ -45,6 +53,7 @@ class ProcessSpec:
     without a name, where its strategy wants one. ``on_logical``: what follows when it ends for a logical reason.
     ``tools`` may be patterns; ``capabilities`` are what it was handed down, and no later word makes them more.
     ``budget`` None: what it uses comes out of what is above it alone.
+    ``turn_timeout_s``: how long one of its turns may take, where that is less than the node allows; None: no less.
     """
 
     name: str
@@ -64,6 +73,7 @@ class ProcessSpec:
     on_logical: OnLogical = "restart"
     capabilities: Capabilities = UNRESTRICTED
     budget: Budget | None = None
+    turn_timeout_s: float | None = None
 
     def check(self) -> list[str]:
         """Every fault at once, empty when there is none."""
@@ -78,6 +88,8 @@ class ProcessSpec:
             faults.append(f"on_logical {self.on_logical!r} is none of {', '.join(_ON_LOGICAL)}")
         if self.shutdown_s is not None and not _may_take(self.shutdown_s):
             faults.append(f"shutdown_s {self.shutdown_s}: 0 to {MAX_SHUTDOWN_S:g} seconds, or infinity")
+        if self.turn_timeout_s is not None:
+            faults += self._turn_faults(self.turn_timeout_s)
         faults += self.capabilities.check()
         if self.budget is not None:
             faults += self.budget.check()
@@ -90,6 +102,14 @@ class ProcessSpec:
             faults.append(
                 f"intensity {restarts}/{period_s:g}: restarts 0..10000, seconds above 0 and up to 86400"
             )
+        return faults
+
+    def _turn_faults(self, turn_timeout_s: float) -> list[str]:
+        faults = []
+        if not 1 <= turn_timeout_s <= MAX_TURN_S:
+            faults.append(f"turn_timeout_s {turn_timeout_s}: 1 to {MAX_TURN_S:g} seconds")
+        if self.type == "supervisor":
+            faults.append("turn_timeout_s: a supervisor takes no turns, leave it out")
         return faults
 
     def named(self, name: str, workspace: str) -> ProcessSpec:
@@ -237,6 +257,8 @@ def _made_of(data: dict[str, Any]) -> ProcessSpec:
         raise Invalid("process spec: config must be a map, and all but it and intensity text")
     if type(data.get("significant", False)) is not bool or not _is_time(data.get("shutdown_s")):
         raise Invalid("process spec: significant must be true or false, shutdown_s seconds or infinity")
+    if type(data.get("turn_timeout_s")) not in (type(None), int, float):
+        raise Invalid("process spec: turn_timeout_s must be seconds")
     data["tools"] = tuple(data["tools"])
     data["capabilities"] = read_capabilities(data.get("capabilities", {}))
     data["intensity"] = (int(data["intensity"][0]), float(data["intensity"][1]))

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from kernel.operations.operation import MAX_ROWS, START_S, Limit, Noun, OfTarget, Operation, Stream, Why
 from kernel.operations.rights.budgets import AccountLine
-from kernel.operations.spawning import AutoShutdown, OnLogical, Restart, ShutdownS
+from kernel.operations.spawning import AutoShutdown, OnLogical, Restart, ShutdownS, TurnS
 
 Signal = Literal["term", "kill"]
 MAX_ID_CHARS = 64
@@ -53,9 +53,9 @@ class Kill(Reasoned):
 
 @dataclass(frozen=True, slots=True)
 class ChangeRequest(OfTarget):
-    """What is to be another, None for what stays: of a child ``restart``, ``shutdown_s``, ``on_logical`` and whether it
-    is ``significant``; of a supervisor ``intensity`` [restarts, seconds], ``strategy`` and ``auto_shutdown``. The words
-    are those of a spawn.
+    """What is to be another, None for what stays: of a child ``restart``, ``shutdown_s``, ``on_logical``, whether it is
+    ``significant``, and ``turn_timeout_s`` (from its next turn on); of a supervisor ``intensity`` [restarts, seconds],
+    ``strategy`` and ``auto_shutdown``. The words are those of a spawn.
     """
 
     _: KW_ONLY
@@ -66,6 +66,7 @@ class ChangeRequest(OfTarget):
     intensity: tuple[int, float] | None = None
     strategy: Annotated[str, Limit(min_length=1, max_length=64)] | None = None
     auto_shutdown: AutoShutdown | None = None
+    turn_timeout_s: TurnS | None = None
 
     @property
     def wanted(self) -> dict[str, Any]:
@@ -213,6 +214,7 @@ class Inspected(Slot):
     sessions: dict[str, int]
     supervision: dict[str, int] | None
     budget: list[AccountLine]
+    turn_timeout_s: float | None
 
 
 class ChildRow(TypedDict):

@@ -23,6 +23,9 @@ OnLogical = Literal["restart", "park", "end"]
 MAX_SHUTDOWN_S = 86_400.0
 ShutdownS = Annotated[float, Limit(ge=0, le=MAX_SHUTDOWN_S)] | Literal["infinity"]
 """Seconds that a process may take to end: 0 kills it at once, infinity waits for ever."""
+MAX_TURN_S = 604_800.0
+TurnS = Annotated[float, Limit(ge=1, le=MAX_TURN_S)]
+"""Seconds that a turn may take, from each time it is handed out."""
 TEMPLATE = "simple_one_for_one"
 """The strategy of a supervisor that makes its children of a template."""
 
@@ -51,6 +54,8 @@ class SpawnRequest:
     ``tools`` may be patterns, such as ``file_*``; ``capabilities`` say what else it may do, and not. What they leave
     out it has as the agent above it has it, or in full. ``budget``: what it and all below it may use up, out of the
     budget of what is above.
+
+    ``turn_timeout_s``: how long a turn of it may take, at most what the node allows; None: as long as that.
 
     ``on``: the peer that is to start it, empty for this node. ``tools`` None: the default set; ``isolation``
     None: what suits the behaviour; empty strings: the node's default.
@@ -81,6 +86,7 @@ class SpawnRequest:
     on_logical: OnLogical = "restart"
     capabilities: Capabilities | None = None
     budget: Budget | None = None
+    turn_timeout_s: TurnS | None = None
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # where it is part of another request
 
     def check(self) -> list[str]:
@@ -134,6 +140,7 @@ OF_A_BEHAVIOUR = (
     "workspace",
     "capabilities",
     "budget",
+    "turn_timeout_s",
 )
 """Fields that say nothing of a supervisor, beside ``behaviour``, which has a default."""
 

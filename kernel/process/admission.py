@@ -263,6 +263,15 @@ def _supervision_faults(spec: ProcessSpec) -> list[str]:
     return child_spec(spec).check() if said else []
 
 
+def check_turn_timeout(wanted_s: float | None, allowed_s: float) -> None:
+    """Raises Invalid for a turn that is to have longer than the node allows."""
+    if wanted_s is not None and wanted_s > allowed_s:
+        raise Invalid(
+            f"turn_timeout_s {wanted_s:g} is more than the node's {allowed_s:g}: give at most that, or raise "
+            "limits.turn_timeout_s"
+        )
+
+
 def named_fault(name: str, error: KernelError) -> KernelError:
     """The same, said of one of many."""
     return type(error)(f"{name}: {error}", word=error.word)

@@ -60,6 +60,7 @@ def made_by_agent(maker: Maker, asked: Mapping[str, Any], known: Mapping[str, Kn
         config=_config(own, behaviour, entry.config, asked),
         capabilities=handed_down(held, maker.address, _capabilities(asked)),
         budget=_budget(asked),
+        turn_timeout_s=own.turn_timeout_s,
     )
 
 

@@ -13,7 +13,7 @@ from kernel.slices.dead_letters import DeadLetters
 from kernel.slices.in_transit import InTransit
 from kernel.slices.mailboxes import Mailboxes, message_id
 
-BY_BOUND = "bound"
+BY_BOUND, BY_POLICY = "bound", "policy"
 
 
 class Tally(Slice):

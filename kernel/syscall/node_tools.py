@@ -210,7 +210,9 @@ class NodeTools:
 
     def _spawn(self, process: LiveProcess, turn: Turn, args: dict[str, Any], unit: Unit) -> Done:
         known = {name: Known(entry.isolation, entry.config) for name, entry in self._behaviours.items()}
-        spec = made_by_agent(Maker(process.spec, process.address, process.rights), args, known)
+        spec = made_by_agent(
+            Maker(self._state.slots[process.address].spec, process.address, process.rights), args, known
+        )
         address = join(process.address, spec.name)
         cause = unit.next_seq - 1
         asker = process.asker(turn)

@@ -33,7 +33,7 @@ class Replies:
 
     def died(self, death: MessageDied) -> None:
         """Whoever waits for a message that became a dead letter is told; who is outside, when that is on the disk."""
-        mail, why = death.letter.mail, death.letter.why
+        mail, why = death.mail, death.why
         end = {"status": "dead", "reply": why, "turn": ""}
         self._after.do(lambda: self._watchers.ended(mail.id, end), death.ticket)
         if "@" in mail.reply_to:

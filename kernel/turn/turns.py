@@ -241,9 +241,15 @@ class Turns:
 
     def _watch(self, process: LiveProcess) -> None:
         """See that the turn of ``process`` ends, whatever else goes wrong: its mailbox waits behind it."""
-        loop, limit_s = asyncio.get_running_loop(), self._bounds.turn_timeout_s
+        loop, limit_s = asyncio.get_running_loop(), self.limit_s(process.address)
         left_s = self._time_left_s(self._state.turns[process.turn])
         process.overdue = loop.call_later(min(limit_s, left_s), self._overdue, process, process.turn)
+
+    def limit_s(self, address: str) -> float:
+        """How long a turn of the process at ``address`` may take: what its spec says, where the node allows more."""
+        slot, allowed_s = self._state.slots.get(address), self._bounds.turn_timeout_s
+        own_s = None if slot is None else slot.spec.turn_timeout_s
+        return allowed_s if own_s is None else min(own_s, allowed_s)
 
     def _overdue(self, process: LiveProcess, ident: str) -> None:
         if self._live.get(process.pid) is not process or process.turn != ident:
@@ -252,7 +258,7 @@ class Turns:
             self._watch(process)
         else:
             turn = self._state.turns.get(ident)
-            limit_s = self._bounds.turn_timeout_s
+            limit_s = self.limit_s(process.address)
             short = turn is not None and self._time_left_s(turn) < limit_s
             why = "the time that its budget had left" if short else f"{limit_s:g} s"
             self.cut_short(process, "error", f"the turn did not end within {why}")

@@ -90,6 +90,8 @@ def test_a_peer_of_a_version_without_a_field_is_told_of_it_only_when_it_says_som
     )
     assert read_spawn(told_to_peer(held)) == held
     leader = SpawnRequest("leader", restart="transient", significant=True, shutdown_s=2.5, on_logical="end")
+    timed = SpawnRequest("timed", turn_timeout_s=7.5)
+    assert read_spawn(told_to_peer(timed)) == timed
     assert read_spawn(told_to_peer(leader)) == leader
 
 

@@ -22,6 +22,7 @@ from kernel.operations.spawning import (
     MAX_SHUTDOWN_S,
     MAX_TOOL_CHARS,
     MAX_TOOLS,
+    MAX_TURN_S,
     AutoShutdown,
     Isolation,
     OnLogical,
@@ -101,6 +102,15 @@ def _shutdown_s(name: str, value: object) -> ShutdownS | None:
     raise Invalid(f"{name} is neither seconds up to {MAX_SHUTDOWN_S:g} nor infinity")
 
 
+def _turn_s(name: str, value: object) -> float | None:
+    match value:
+        case None:
+            return None
+        case int() | float() if type(value) is not bool and 1 <= value <= MAX_TURN_S:
+            return float(value)
+    raise Invalid(f"{name} is not seconds from 1 to {MAX_TURN_S:g}")
+
+
 def _capabilities(name: str, value: object) -> Capabilities | None:
     try:
         return None if value is None else read_capabilities(value)
@@ -131,6 +141,7 @@ READERS: Mapping[str, Callable[[str, object], Any]] = {
     "intensity": _intensity,
     "capabilities": _capabilities,
     "budget": _budget,
+    "turn_timeout_s": _turn_s,
 }
 """What reads each field of a spawn that a peer may say: all but :data:`kernel.operations.spawning.NOT_FOR_PEERS`."""
 

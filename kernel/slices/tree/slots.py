@@ -67,7 +67,7 @@ class Slots(Table[str, Slot]):
     """All of them, in the order in which they were spawned."""
 
     NAME = "slots"
-    FORMAT = 10
+    FORMAT = 11
     MIGRATIONS = {  # noqa: RUF012
         1: lambda rows: [[*each, OPERATOR] for each in as_rows(rows)],
         2: lambda rows: rows,  # a spec without a strategy is read as one_for_one
@@ -78,6 +78,7 @@ class Slots(Table[str, Slot]):
         7: lambda rows: [[*each, -1] for each in as_rows(rows)],
         8: lambda rows: [[*each, "", 0] for each in as_rows(rows)],
         9: lambda rows: [[*each, 0, False] for each in as_rows(rows)],
+        10: lambda rows: rows,  # a spec without turn_timeout_s is held to the node's
     }
 
     def __init__(self) -> None:

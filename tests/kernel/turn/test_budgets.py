@@ -574,3 +574,29 @@ def test_who_is_told_of_the_time_of_another_has_its_own(tmp_path: Path) -> None:
         twin.finish(boss)
 
     on_twin(tmp_path, body, now_us=lambda: now[0])
+
+
+@pytest.mark.parametrize("notices", [1, 2])
+def test_a_notice_that_nobody_handles_is_no_lost_work(tmp_path: Path, notices: int) -> None:
+    """It is dropped, and counted, when its process is down; a message of somebody else becomes a dead letter."""
+
+    async def body(twin: Twin) -> None:
+        control = control_of(twin)
+        granted = {1: 10, 2: 5}[notices]  # with 10 calls a hundredth part comes later than 80
+        budget = Budget(tool_calls=granted, then="refuse")
+        await twin.spawn("ada", tools=("calculator",), budget=budget)
+        at = await turn_of(twin, "ada")
+        for number in range({1: 8, 2: 5}[notices]):
+            await twin.call_tool(at, "calculator", SUM, number)
+        await until(lambda: len(twin.kernel.state.mail.get("/user/ada", {})) == notices + 1)
+        other = await twin.send("ada", "work")
+        await control(Processes.stop, "ada")
+        await until(lambda: not twin.kernel.state.mail.get("/user/ada"))
+        dead, tally = twin.kernel.state.dead, twin.kernel.state.tally
+        assert other.id in dead and not [one for one in dead.values() if one.mail.kind == "budget"]
+        assert (tally.dropped, tally.archived, tally.dead) == (notices, 0, len(dead))
+        assert tally.accepted == tally.acknowledged + tally.dead + tally.dropped + tally.in_flight
+        said = await twin.entries("message.dropped")
+        assert [one.body["by"] for one in said] == ["policy"] * notices
+
+    on_twin(tmp_path, body)

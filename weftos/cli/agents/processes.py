@@ -73,6 +73,17 @@ def _refuse_behaviour(wanted: Json, tools: str | None) -> None:
             raise typer.BadParameter(f"a supervisor runs no behaviour: leave out --{name.replace('_', '-')}")
 
 
+TurnTimeout = Annotated[
+    float | None,
+    typer.Option(
+        "--turn-timeout",
+        metavar="SECONDS",
+        min=1,
+        help="How long a turn of it may take [as the node allows].",
+    ),
+]
+
+
 def spawn(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: unique, not all digits.")],
     behaviour: Annotated[
@@ -152,6 +163,7 @@ def spawn(
             "memory_bytes; and then=wrap_up, refuse, pause or stop, when one is used up [wrap_up]; once for each.",
         ),
     ] = None,
+    turn_timeout_s: TurnTimeout = None,
     count: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="So many, NAME-1 to NAME-N: all of them, or none.")
     ] = None,
@@ -170,7 +182,9 @@ def spawn(
         "workspace": workspace and str(absolute(workspace)),
     }
     if supervisor and strategy != TEMPLATE:
-        _refuse_behaviour({**wanted, "capability": capabilities, "budget": budget}, tools)
+        _refuse_behaviour(
+            {**wanted, "capability": capabilities, "budget": budget, "turn_timeout": turn_timeout_s}, tools
+        )
     for option, given in (
         ("intensity", intensity),
         ("strategy", strategy),
@@ -190,6 +204,7 @@ def spawn(
         "child_shutdown_s": _seconds(child_shutdown_s, "--child-shutdown"),
         "capabilities": read_words(capabilities),
         "budget": read_amounts(budget),
+        "turn_timeout_s": turn_timeout_s,
     }
     with client(data) as node, out.waiting(f"starting {name}"):
         if count is not None:
@@ -522,6 +537,7 @@ def change(
     auto_shutdown: Annotated[
         AutoShutdown | None, typer.Option(help="When a supervisor ends with its significant children.")
     ] = None,
+    turn_timeout_s: TurnTimeout = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
@@ -538,6 +554,7 @@ def change(
         "intensity": _intensity(intensity),
         "strategy": strategy,
         "auto_shutdown": auto_shutdown,
+        "turn_timeout_s": turn_timeout_s,
     }
     with client(data) as node:
         answer = node.change(target, **wanted)
