@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NewType, Protocol, get_args, runtime_checkable
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 OPEN_CALLS = 256
 """How many syscalls of one process may be under way at once; those beyond wait in its cell."""
 
@@ -95,6 +95,10 @@ class Message:
 
     ``ends``: of those that were handed it before and died of it, oldest first. It is of the record: each later
     incarnation is told the same of them.
+
+    ``turn``: that which handles it. ``trace``: of the message from outside that led to it, in hex, empty for what the
+    node says by itself. ``deadline_us``: until when its sender wants it begun, or answered where it is an ask; 0 for
+    no time. The entry that accepted it, whose number its ``id`` has, says its cause.
     """
 
     id: str
@@ -105,6 +109,9 @@ class Message:
     kind: str = "message"
     ends: tuple[EndInTurn, ...] = ()
     topic: str = ""
+    turn: str = ""
+    trace: str = ""
+    deadline_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -255,11 +255,12 @@ _TABLE = (
     ),
     _kind(
         "message.keyed",
-        "a person sent the message under a key: what is sent again under it within a day is answered, and not sent",
+        "it was sent under a key: what the same person or process sends again within a day is answered, and not sent",
         id=_MESSAGE,
         key=(DIGEST, "SHA-256 of the key"),
         to=(TEXT, "address, and @ORIGIN of another node"),
         request=(DIGEST, "SHA-256 of the key and what was asked: target, session, text"),
+        by=(TEXT, "address of the process, empty for a person; lacks in older entries"),
     ),
     _kind("message.acknowledged", "the other node has taken a message, durably", id=_MESSAGE, peer=_ORIGIN),
     _kind(

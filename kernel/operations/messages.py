@@ -10,6 +10,7 @@ from kernel.operations.operation import MAX_WAIT_S, Limit, Noun, OfTarget, Opera
 MAX_TOPIC_CHARS = 600
 Overflow = Literal["back_pressure", "dead_letter", "drop_oldest"]
 MAX_EXPIRES_S = 365 * 86_400
+MAX_KEY_CHARS = 256
 Topic = Annotated[str, Limit(min_length=1, max_length=MAX_TOPIC_CHARS)]
 Session = Annotated[str, Limit(max_length=256)]
 
@@ -34,7 +35,7 @@ class Send(OfTarget):
     _: KW_ONLY
     session: Session = ""
     wait_s: Annotated[float, Limit(gt=0, le=MAX_WAIT_S)] | None = None
-    key: Annotated[str, Limit(max_length=256)] = ""
+    key: Annotated[str, Limit(max_length=MAX_KEY_CHARS)] = ""
     expires_s: Annotated[float, Limit(gt=0, le=MAX_EXPIRES_S)] | None = None
 
 

@@ -110,7 +110,7 @@ FORMS: Mapping[str, Reads] = {
     "message.accepted": _reads(_MAIL, lack="kind topic", kind=KINDS_OF_MESSAGES.__contains__),
     "message.sent": _reads(f"{_MAIL} peer answers status answer_by_us"),
     "message.acknowledged": _reads("id"),
-    "message.keyed": _reads("id to key request"),
+    "message.keyed": _reads("id to key request", lack="by"),
     "message.replied": _reads("id", lack="status"),
     "message.unanswered": _reads("id"),
     "message.dead": _reads("id why", lack="reason"),

@@ -8,10 +8,10 @@ text.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from chain.ledger.ledger import Draft
+from chain.ledger.ledger import PREVIOUS, Draft
 from kernel.abi import OutcomeStatus
 from kernel.bounds import Bounds
 from kernel.cells.launcher import BehaviourEntry
@@ -38,7 +38,7 @@ from kernel.state.unit import Unit
 from kernel.syscall.tool_records import CallSite
 from kernel.toolbox.calculator import CalculationError, calculate
 from kernel.turn.cancels import Cancels, cancelled_by
-from kernel.values import clean
+from kernel.values import canonical, clean, sha256_hex
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,31 @@ class NodeTools:
         return self._remote.mesh.peer(origin) is not None
 
     def _send(self, process: LiveProcess, turn: Turn, args: dict[str, Any], unit: Unit) -> Done:
-        accepted = self._router.put(unit, self._outgoing(process, turn, args, unit))
+        out = self._outgoing(process, turn, args, unit)
+        if "expires_s" in args:
+            out = replace(out, deadline_us=self._now_us() + int(args["expires_s"] * 1e6))
+        if "key" not in args:
+            accepted = self._router.put(unit, out)
+            return Done("ok", f"accepted as {accepted.id} for {accepted.address}")
+        return self._send_once(process.address, out, clean(args["key"]), unit)
+
+    def _send_once(self, by: str, out: Outgoing, key: str, unit: Unit) -> Done:
+        """Send it, unless the process at that address has sent the same under the same key. Keys are each process's
+        own.
+        """
+        own = sha256_hex(canonical([by, key]))
+        request = sha256_hex(canonical([key, out.target, clean(out.text)]))
+        earlier = self._state.keyed.known(own, self._now_us())
+        if earlier is not None and earlier.request != request:
+            raise Refused(
+                f"another message was sent under this key, {earlier.id}: a key is for one text to one target; give "
+                "this one a key of its own"
+            )
+        if earlier is not None:
+            return Done("ok", f"accepted before, as {earlier.id} for {earlier.to}")
+        accepted = self._router.put(unit, out)
+        body = {"id": accepted.id, "to": accepted.address, "key": own, "request": request, "by": by}
+        unit.add(Draft("message.keyed", body, 0, accepted.id, b"", PREVIOUS))
         return Done("ok", f"accepted as {accepted.id} for {accepted.address}")
 
     def _say_to_many(self, process: LiveProcess, site: CallSite, args: dict[str, Any], unit: Unit) -> Done:

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from kernel.abi import ToolDeclaration
 from kernel.errors import Invalid
-from kernel.operations.messages import MAX_TOPIC_CHARS, Overflow
+from kernel.operations.messages import MAX_EXPIRES_S, MAX_KEY_CHARS, MAX_TOPIC_CHARS, Overflow
 from kernel.operations.operation import MAX_WHY_CHARS
 from kernel.operations.processes import MAX_ID_CHARS
 from kernel.toolbox.arguments import Validator
@@ -169,7 +169,22 @@ def _node_tools() -> list[ToolDeclaration]:
         ToolDeclaration(
             name="send_message",
             description="Send a message to another process. Does not wait for an answer.",
-            parameters=an_object({"to": to, "text": text}, ["to", "text"]),
+            parameters=an_object(
+                {
+                    "to": to,
+                    "text": text,
+                    "key": a_text(
+                        "The same message with the same key within a day is sent once.", 1, MAX_KEY_CHARS
+                    ),
+                    "expires_s": {
+                        "type": "number",
+                        "minimum": 1,
+                        "maximum": MAX_EXPIRES_S,
+                        "description": "Not handled when its turn has not begun by then; never by default.",
+                    },
+                },
+                ["to", "text"],
+            ),
             effects="local",
             sandbox="node",
         ),

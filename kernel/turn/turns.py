@@ -168,6 +168,9 @@ class Turns:
             mail.kind,
             self._state.turns[ident].told_ends(),
             mail.topic,
+            ident,
+            mail.trace.hex() if any(mail.trace) else "",
+            mail.deadline_us,
         )
         self._watchers.emit(
             mail.id, {"event": "turn", "turn": ident, "pid": process.pid, "attempt": body["attempt"]}

@@ -46,6 +46,7 @@ class MessageControl:
                 "to": accepted.address,
                 "key": sha256_hex(clean(request.key)),
                 "request": _digest(request),
+                "by": "",
             }
             unit.add(Draft("message.keyed", body, 0, accepted.id, b"", PREVIOUS))
         with ledger_errors():

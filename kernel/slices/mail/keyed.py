@@ -1,6 +1,8 @@
-"""What people have sent under a key: who sends the same again under the same key is answered, and nothing is sent.
+"""What people and processes have sent under a key: who sends the same again under the same key is answered, and nothing
+is sent.
 
-Known are the keys of the last day, of these the newest :data:`MOST_KEYS`. Both follow from the journal alone. Of the
+Known are the keys of the last day, of these the newest :data:`MOST_KEYS`, at most half of them of processes: no agent
+has a person's key forgotten. Both follow from the journal alone. Of the
 key and of what was asked only digests are kept: what a person wrote is in entries, which can be erased.
 """
 
@@ -24,7 +26,8 @@ MOST_KEYS = 10_000
 @dataclass(frozen=True, slots=True)
 class Keyed:
     """The message that was sent under a ``key``; ``request``: digest of what was asked. ``status``: as what its turn
-    ended, or ``dead``; empty while it is not answered. ``turn``: that turn, when it is one of this node.
+    ended, or ``dead``; empty while it is not answered. ``turn``: that turn, when it is one of this
+    node. ``by``: the process that sent it, empty for a person.
     """
 
     key: str
@@ -34,6 +37,7 @@ class Keyed:
     time_us: int
     status: str = ""
     turn: str = ""
+    by: str = ""
 
     @property
     def seq(self) -> int:
@@ -42,14 +46,16 @@ class Keyed:
 
 
 class KeyedMessages(Table[str, Keyed]):
-    """By the digest of the key, oldest first."""
+    """By the digest of the key, oldest first. Format 1 knew those of people alone."""
 
     NAME = "keyed"
-    MIGRATIONS = {0: lambda rows: []}  # noqa: RUF012
+    FORMAT = 2
+    MIGRATIONS = {0: lambda rows: [], 1: lambda rows: [[*each, ""] for each in as_rows(rows)]}  # noqa: RUF012
 
     def __init__(self) -> None:
         super().__init__(OrderedDict())
         self._key_of: dict[str, str] = {}
+        self._of_processes: dict[str, None] = {}
 
     def hears(self) -> Mapping[str, Handler]:
         return {
@@ -69,16 +75,22 @@ class KeyedMessages(Table[str, Keyed]):
     def _keyed(self, told: Told) -> None:
         body = told.body
         self._take(body["key"])
-        self._hold(Keyed(body["key"], body["request"], body["id"], body["to"], told.time_us))
+        keyed = Keyed(body["key"], body["request"], body["id"], body["to"], told.time_us)
+        self._hold(replace(keyed, by=body.get("by", "")))
+        while len(self._of_processes) > MOST_KEYS // 2:
+            self._take(next(iter(self._of_processes)))
         while len(self) > MOST_KEYS or _is_old(next(iter(self.values())), told.time_us):
             self._take(next(iter(self)))
 
     def _hold(self, keyed: Keyed) -> None:
         self._kept[keyed.key] = keyed
         self._key_of[keyed.id] = keyed.key
+        if keyed.by:
+            self._of_processes[keyed.key] = None
 
     def _take(self, key: str) -> None:
         keyed = self._kept.pop(key, None)
+        self._of_processes.pop(key, None)
         if keyed is not None and self._key_of.get(keyed.id) == key:
             del self._key_of[keyed.id]
 

@@ -346,7 +346,7 @@ def test_the_formats_are_these() -> None:
     }
     assert FORMAT == 4
     assert {name: one.FORMAT for name, one in example().slices.items()} == {
-        "boots": 1, "pids": 1, "slots": 11, "traces": 1, "documents": 4, "mail": 3, "keyed": 1, "turns": 5,
+        "boots": 1, "pids": 1, "slots": 11, "traces": 1, "documents": 4, "mail": 3, "keyed": 2, "turns": 5,
         "subscriptions": 1, "calls": 7,
         "monitors": 2, "traps": 1, "accounts": 3, "crossings": 4, "dead": 4, "tally": 2, "sessions": 1,
     }  # fmt: skip
