@@ -487,7 +487,7 @@ def test_a_later_format_is_refused() -> None:
 
 def test_a_later_format_of_a_slice_is_refused_and_so_is_a_slice_that_nobody_knows() -> None:
     parts = msgpack.unpackb(encode_state(example()))
-    for name, pair, said in (("slots", [11, []], "'slots'.* has format 11"), ("moods", [1, []], "'moods'")):
+    for name, pair, said in (("slots", [12, []], "'slots'.* has format 12"), ("moods", [1, []], "'moods'")):
         slices = {**parts["slices"], name: pair}
         with pytest.raises(ForeignDataError, match=said):
             restore_state(State(*LIMITS), msgpack.packb({**parts, "slices": slices}))
