@@ -246,10 +246,10 @@ class Processes:
         """Raises what :meth:`stop` would."""
         self._try(self._stoppable(address).parent, Stop(name_of(address)))
 
-    def stop(self, address: str, command: Command | None = None) -> None:
+    def stop(self, address: str, command: Command | None = None, reason: str = SHUTDOWN) -> None:
         """Stop a slot: it ends orderly and stays down until it is started by hand. ``command``: its cause."""
         slot = self._stoppable(address)
-        self._event(slot.parent, Stop(name_of(address), *_because(command, "stopped")))
+        self._event(slot.parent, Stop(name_of(address), *_because(command, "stopped"), reason))
 
     def _stoppable(self, address: str) -> Slot:
         slot = self.admission.slot(address)

@@ -41,11 +41,14 @@ class RestartDue:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """``why`` in words, and ``cause``: seq of the entry of who asked, -1 for nobody who has one."""
+    """``why`` in words; ``cause``: seq of the entry of who asked, -1 for nobody who has one; ``reason``: an orderly
+    one.
+    """
 
     id: str
     why: str = ""
     cause: int = -1
+    reason: str = SHUTDOWN
 
 
 @dataclass(frozen=True, slots=True)

@@ -299,12 +299,8 @@ def _stop(sup: Supervisor, event: Stop) -> Result:
         child = replace(child, phase=Phase.NONE)
     elif child.phase in (Phase.STARTING, Phase.UP) and sup.closing is None:
         child = replace(child, phase=Phase.STOPPING)
-        effects = (*effects, _told_to_stop(child, event))
+        effects = (*effects, StopChild(event.id, event.reason, child.spec.shutdown_s, event.why, event.cause))
     return sup.put(child), effects
-
-
-def _told_to_stop(child: Child, event: Stop | Restart) -> StopChild:
-    return StopChild(event.id, SHUTDOWN, child.spec.shutdown_s, event.why, event.cause)
 
 
 def _restart(sup: Supervisor, event: Restart) -> Result:
@@ -319,7 +315,8 @@ def _restart(sup: Supervisor, event: Restart) -> Result:
         )
     child, effects = child.move(SlotEvent.FAILED, "restart", event.cause)
     child = replace(child, phase=Phase.STOPPING)
-    return sup.put(child), (*effects, _told_to_stop(child, event))
+    stop = StopChild(id, SHUTDOWN, child.spec.shutdown_s, event.why, event.cause)
+    return sup.put(child), (*effects, stop)
 
 
 def _remove(sup: Supervisor, id: str) -> Result:

@@ -20,7 +20,8 @@ from kernel.message.message_signals import MessageArrived
 from kernel.message.messaging import Messaging, Outgoing
 from kernel.model.address import parent
 from kernel.model.commands import Command
-from kernel.operations.rights.budgets import PAUSED_BY, Resource
+from kernel.model.states import shutdown_because
+from kernel.operations.rights.budgets import PAUSED_BY, Resource, said_of
 from kernel.process.processes import Processes, suspension
 from kernel.slices.mailboxes import BUDGET
 from kernel.state.recorder import Recorder
@@ -31,6 +32,7 @@ from kernel.values import canonical
 AT_ONCE = 50
 SESSION = "main"
 NO_TRACE = bytes(16)
+ENDED = shutdown_because("budget")
 _GRAINS, _STEPS = 100, 20
 _MOST_MEASURED = 10_000
 
@@ -55,8 +57,9 @@ class BudgetWatch:
     def recover(self) -> None:
         """What the last boot had told of, and did not come to stop."""
         for account in list(self._state.accounts.book.accounts.values()):
-            if 100 in account.told.values():
-                self._stop(account)
+            for resource, percent in account.told.items():
+                if percent == 100:
+                    self._stop(account, resource, -1)
         self.look()
 
     def look(self) -> None:
@@ -124,9 +127,9 @@ class BudgetWatch:
         if resource not in account.lines or book.level(account, resource) < WARN_PERCENT:
             return
         unit = self._recorder.unit()
-        self._warn(unit, account, resource, 100)
+        seq = self._warn(unit, account, resource, 100)
         self._recorder.commit(unit)
-        self._stop(account)
+        self._stop(account, resource, seq)
 
     def _tell(self) -> None:
         book = self._state.accounts.book
@@ -134,16 +137,16 @@ class BudgetWatch:
         if not due:
             return
         unit = self._recorder.unit()
-        for account, resource in due:
-            self._warn(unit, account, resource, book.level(account, resource))
+        warned = [self._warn(unit, each, resource, book.level(each, resource)) for each, resource in due]
         self._recorder.commit(unit)
-        for account, resource in due:
+        for (account, resource), seq in zip(due, warned, strict=True):
             if account.told.get(resource) == 100:
-                self._stop(account)
+                self._stop(account, resource, seq)
         if book.due:
             asyncio.get_running_loop().call_soon(self.look)
 
-    def _warn(self, unit: Unit, account: Account, resource: Resource, percent: int) -> None:
+    def _warn(self, unit: Unit, account: Account, resource: Resource, percent: int) -> int:
+        """The number of the entry that says so."""
         line, address = account.lines[resource], account.address
         said = {"address": address, "resource": resource, "percent": percent}
         said |= {"spent": line.spent, "granted": line.granted}
@@ -169,13 +172,17 @@ class BudgetWatch:
             )
             self._messaging.accept(unit, out, to)
             unit.say(MessageArrived(to))
+        return cause
 
-    def _stop(self, account: Account) -> None:
+    def _stop(self, account: Account, resource: Resource, warned: int) -> None:
+        """``warned``: the entry that is the cause, -1 when it is one of an earlier boot."""
         slot = self._state.slots.get(account.address)
         if account.then != "stop" or slot is None or slot.state in (SlotState.STOPPED, SlotState.PARKED):
             return
         try:
-            self._processes.stop(account.address)
+            self._processes.stop(
+                account.address, Command(warned, f"its budget of {said_of(resource)}"), ENDED
+            )
         except KernelError:  # what it is below is down already, or about to be
             return
 

@@ -147,6 +147,7 @@ def _configuration(base_url: str) -> str:
     imports = {
         "planner": ("probe_behaviours:Planner", PLUGINS, "shared"),
         "watcher": ("probe_behaviours:Watcher", PLUGINS, "shared"),
+        "multiplier": ("probe_behaviours:Multiplier", PLUGINS, "shared"),
         "linker": ("probe_behaviours:Linker", PLUGINS, "shared"),
         "gated": ("probe_behaviours:Gated", PLUGINS, "dedicated"),
         "holds": ("probe_behaviours:Holds", PLUGINS, "shared"),

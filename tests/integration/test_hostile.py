@@ -15,6 +15,7 @@ from pathlib import Path
 import msgpack
 import pytest
 
+from kernel.operations.rights.budgets import Budget
 from tests.integration.effects import Effects
 from tests.integration.live_node import WAIT_S, Json, LiveNode, alive, until
 from weftos import Client, WeftosError
@@ -257,6 +258,17 @@ def test_an_agent_makes_no_supervisors_however_it_asks(node: LiveNode) -> None:
     )
     assert [result["status"] for result in results] == ["error"] * len(asked), results
     assert not [row for row in node.api.ps(all=True) if row["address"].startswith("/user/bomber/")]
+
+
+def test_an_agent_that_multiplies_without_end_is_ended_by_its_budget(node: LiveNode) -> None:
+    budget = Budget(tool_calls=40, then="stop")
+    node.api.spawn("rabbit", behaviour="multiplier", tools=["spawn_agent"], budget=budget)
+    node.api.send("rabbit", "100000")
+    until(lambda: node.api.inspect("/user/rabbit")["slot"] == "stopped", "it is ended")
+    made = [row for row in node.api.ps(all=True) if row["address"].startswith("/user/rabbit/")]
+    assert 0 < len(made) <= 40
+    spent = [entry for entry in node.entries("budget.warned") if entry["percent"] == 100]
+    assert [entry["address"] for entry in spent] == ["/user/rabbit"]
 
 
 def test_bytes_that_are_no_text_are_refused_where_they_enter(node: LiveNode) -> None:

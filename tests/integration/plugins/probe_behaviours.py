@@ -41,6 +41,19 @@ class Planner:
 
 
 @behaviour
+class Multiplier:
+    """Has as many children made as the message says, one after the other, whatever it is told."""
+
+    def __init__(self, info: ProcessInfo) -> None:
+        pass
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        for number in range(int(message.text)):
+            await sys.call_tool("spawn_agent", {"name": f"m{number}"})
+        return "done"
+
+
+@behaviour
 class Watcher:
     """Sets a monitor of what the message names, and replies with its reference; of a DOWN, with what it says."""
 

@@ -358,6 +358,12 @@ def test_a_process_whose_budget_says_so_is_stopped_when_it_is_spent(tmp_path: Pa
         at = await turn_of(twin, "ada")
         await twin.call_tool(at, "calculator", SUM)
         await until(lambda: twin.kernel.state.slots["/user/ada"].state == "stopped")
+        twin.finish(at)
+        await until(lambda: twin.kernel.live.at("/user/ada") is None)
+        [warned] = [one for one in await twin.entries("budget.warned") if one.body["percent"] == 100]
+        [exited] = await twin.entries("process.exited")
+        said = (exited.entry.cause, exited.body["reason"], exited.body["detail"])
+        assert said == (warned.entry.seq, "shutdown:budget", "stopped by its budget of tool calls")
 
     on_twin(tmp_path, body)
 
