@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from itertools import chain
+from json import JSONEncoder
 from typing import Any, Protocol
 
 from starlette.responses import Response, StreamingResponse
@@ -16,6 +16,7 @@ OPERATOR = "weftos.operator"  # key in the ASGI scope; set by the listener, from
 SLICE_CHARS = 64 * 1024
 _PIECE_CHARS = 4 * 1024
 _PIECE_ITEMS = 64
+_ENCODER = JSONEncoder(separators=(",", ":"))  # json.dumps makes one for each value
 # code of an error -> HTTP status of its answer
 CODES = {
     "not_found": 404,
@@ -40,7 +41,7 @@ class Control(Protocol):
 
 
 def encode(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"))
+    return _ENCODER.encode(value)
 
 
 def json_answer(value: object, status_code: int = 200) -> Response:
@@ -119,14 +120,22 @@ def _joined(lead: str, items: Iterable[tuple[str, object]], end: str) -> Iterato
 
 
 def _is_short(value: Any) -> bool:
-    """Whether it is encoded in one go: it is no long text, and holds at most a few texts and numbers."""
-    if not isinstance(value, (dict, list, tuple)):
-        return _is_small(value)
-    items = value.values() if isinstance(value, dict) else value
-    return len(items) <= _PIECE_ITEMS and all(map(_is_small, items))
+    """Whether it is encoded in one go: it holds no long text, and at most a few values."""
+    return _left(value, _PIECE_ITEMS) >= 0
 
 
-def _is_small(value: object) -> bool:
-    if isinstance(value, str):
-        return len(value) <= _PIECE_CHARS
-    return not isinstance(value, (dict, list, tuple))
+def _left(value: Any, room: int) -> int:
+    """How many of ``room`` are left behind the values that ``value`` is and holds; below 0: not so many, or a long
+    text.
+    """
+    if isinstance(value, str) and len(value) > _PIECE_CHARS:
+        return -1
+    room -= 1
+    if isinstance(value, (dict, list, tuple)):
+        if len(value) > room:
+            return -1
+        for each in value.values() if isinstance(value, dict) else value:
+            room = _left(each, room)
+            if room < 0:
+                break
+    return room
