@@ -56,22 +56,27 @@ class Operator(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What bounds a value: the least and the most of its length (characters, items) or of the number itself."""
+    """What bounds a value: the least and the most of its length (characters, items) or of the number itself.
+    ``strict``: it is of its type as it stands, no text or truth that could be read as a number.
+    """
 
     min_length: int | None = None
     max_length: int | None = None
     ge: float | None = None
     gt: float | None = None
     le: float | None = None
+    strict: bool = False
 
     def given(self) -> dict[str, float]:
-        """Those that are set, by name."""
-        every = ((item.name, getattr(self, item.name)) for item in fields(self))
+        """The bounds that are set, by name."""
+        every = ((item.name, getattr(self, item.name)) for item in fields(self) if item.name != "strict")
         return {name: value for name, value in every if value is not None}
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
         """For whoever checks requests with pydantic, which this module does not import."""
         schema = {**handler(source), **self.given()}
+        if self.strict:
+            schema["strict"] = True
         return {**schema, "fail_fast": True} if schema["type"] in ("list", "tuple") else schema
 
 

@@ -264,7 +264,7 @@ class Outboxes:
 
     def tell(self, peer: str, op: dict[str, object]) -> None:
         """Say something behind all messages that have gone out, once all that is written now is on the disk."""
-        self._parts.after.do(lambda: self._parts.send(peer, op))
+        self._parts.after.do(lambda: self._parts.send(peer, op), self._parts.recorder.ledger.newest)
 
     def clear(self, peer: str, why: str) -> None:
         """Give up everything for a peer that is none any more."""

@@ -19,7 +19,7 @@ Resource = Literal["tool_calls", "messages", "tokens", "money", "time_ms", "cpu_
 MOST = 2**53
 PAUSED_BY = "budget"
 """Who has suspended a process whose budget says ``pause``."""
-Amount = Annotated[int, Limit(ge=1, le=MOST)]
+Amount = Annotated[int, Limit(ge=1, le=MOST, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)

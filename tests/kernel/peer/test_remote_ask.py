@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import chain.ledger.waking
 from kernel.bounds import Bounds
 from kernel.operations.messages import Messages
 from kernel.operations.processes import Processes
@@ -67,6 +68,30 @@ def test_an_error_of_the_asked_is_an_error_of_the_ask(tmp_path: Path) -> None:
         b.twin.finish(await b.twin.delivery(), "I could not", status="error")
         outcome = await a.twin.result()
         assert (outcome["status"], outcome["text"]) == ("error", "I could not")
+
+    on_pair(tmp_path, body)
+
+
+def test_a_node_hears_that_a_question_is_taken_back_once_that_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where nobody outside waits for the end of the turn that had asked it: another process of the node does."""
+    monkeypatch.setattr(chain.ledger.waking, "LAZY_S", 3600.0)
+
+    async def body(a: NodeTwin, b: NodeTwin) -> None:
+        await b.twin.spawn("bob")
+        await a.twin.spawn("carl")
+        await ada_asks(a, "carl")
+        a.twin.ask_tool(await a.twin.delivery(), "ask", {"to": "bob@b", "text": "and you"})
+        await b.twin.delivery()
+        kernel, ledger = a.twin.kernel, a.twin.ledger
+        await until(lambda: not any(kernel.state.in_transit.outbox.values()))
+        await ledger.barrier()
+        kernel.cancels.cancel(kernel.cancels.find("/user/carl"), "enough")
+        assert (await a.twin.result())["status"] == "error"
+        assert ledger.size < ledger.next_seq and "withdraw" not in [op["op"] for op in a.mesh.said]
+        await ledger.barrier()
+        await until(lambda: "withdraw" in [op["op"] for op in a.mesh.said])
 
     on_pair(tmp_path, body)
 

@@ -347,6 +347,9 @@ def refused(data: Path, path: str, body: Any) -> str:
         ({"name": "a", "strategy": "one_for_all"}, ["strategy", "--supervisor"]),
         ({"name": "a", "supervisor": True, "intensity": [-1, 60]}, ["-1/60"]),
         ({"name": "a", "supervisor": True, "tools": ["x"]}, ["leave out tools"]),
+        ({"name": "a", "budget": {"tokens": True}}, ["budget.tokens"]),
+        ({"name": "a", "budget": {"tool_calls": "5"}}, ["budget.tool_calls"]),
+        ({"name": "a", "budget": {"time_ms": 5.0}}, ["budget.time_ms"]),
     ],
 )
 def test_a_wrong_spawn_says_what_is_wrong(data: Path, twin: Twin, body: Any, words: list[str]) -> None:
@@ -358,6 +361,9 @@ def test_a_wrong_spawn_says_what_is_wrong(data: Path, twin: Twin, body: Any, wor
 def test_other_wrong_requests_say_what_is_wrong(data: Path, twin: Twin) -> None:
     assert "signal" in refused(data, "/v1/kill", {"target": "1", "signal": "hup"})
     assert "wait_s" in refused(data, "/v1/send", {"target": "1", "text": "x", "wait_s": -1})
+    for amount in (True, "5", 5.0):
+        grant = {"target": "1", "resource": "tokens", "amount": amount}
+        assert "amount" in refused(data, "/v1/budget/grant", grant)
     assert "resolution" in refused(data, "/v1/doubts/1/resolve", {"resolution": "maybe"})
     assert "decision" in refused(data, "/v1/divergences/t1/decide", {"decision": "maybe"})
     with raw(data) as http:
