@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from cognition.errors import CognitionError
+from cognition.errors import CognitionError, ProviderError
 from cognition.kept_messages import DIGEST_BYTES, KeptMessages
 from cognition.providers.base import OfferedTool, Provider, Question
 from cognition.providers.embeddings import MAX_TEXTS, Vectors
@@ -131,7 +131,7 @@ class Gateway:
             task.cancel()
             self._running.pop(stream_id, None)
             deltas.flush()
-        return _as_dict(_outcome(task))
+        return _as_dict(_outcome(task)) | ({"uncounted": True} if _is_uncounted(task) else {})
 
     async def _embed(self, args: dict[str, Any]) -> dict[str, Any]:
         """``count``, ``dimensions`` and ``data`` (little-endian float32, row by row) for ``texts``."""
@@ -162,6 +162,12 @@ def _outcome(task: asyncio.Task[ModelAnswer]) -> ModelAnswer:
     if isinstance(error, CognitionError):
         return _error(str(error))
     return task.result()
+
+
+def _is_uncounted(task: asyncio.Task[ModelAnswer]) -> bool:
+    """Whether a model had begun to answer, and nobody says what that came to."""
+    error = None if task.cancelled() else task.exception()
+    return isinstance(error, ProviderError) and error.begun
 
 
 def _error(text: str) -> ModelAnswer:

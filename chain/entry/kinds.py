@@ -456,8 +456,12 @@ _TABLE = (
         ordinal=_ORDINAL,
         status=(TEXT, "ok or error"),
         answer=(JSON, "JSON"),
-        input_tokens=(WHOLE, "tokens read, 0 when unknown"),
-        output_tokens=(WHOLE, "tokens written, 0 when unknown"),
+        input_tokens=(
+            WHOLE,
+            "tokens read, 0 when unknown; of an error after the answer had begun those of budget.reserved, where there "
+            "is one",
+        ),
+        output_tokens=(WHOLE, "tokens written, 0 when unknown; of such an error as above"),
         cached_tokens=(
             WHOLE,
             "how many of the tokens read the provider had kept from before, 0 when unknown (in entries of older builds "

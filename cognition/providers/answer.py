@@ -73,6 +73,11 @@ class AnswerBuilder:
         self._tokens = (0, 0, 0)
         self.complete = False
 
+    @property
+    def begun(self) -> bool:
+        """Whether a part of an answer has come."""
+        return bool(self._bytes or self._calls or any(self._tokens))
+
     def add(self, chunk: dict[str, Any]) -> str:
         """Take one completion or stream chunk; the text to show for it. Raises :class:`ProviderError`."""
         if chunk.get("error"):

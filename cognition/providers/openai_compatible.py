@@ -138,6 +138,13 @@ class _Attempt:
             self.watcher.show(text)
 
 
+@dataclass(slots=True)
+class _Asked:
+    """A question in all its attempts. ``begun``: the server has begun to answer one."""
+
+    begun: bool = False
+
+
 class _Nobody:
     """Watches nothing: vectors are not shown."""
 
@@ -200,7 +207,12 @@ class OpenAICompatible:
                 f"no model was named: set providers.{self.settings.name}.model, or spawn with --model"
             )
         body = request_body(question, self.settings.model, self.settings.stream)
-        return await self._within_limits(lambda attempt: self._attempt(body, attempt), watcher)
+        asked = _Asked()
+        try:
+            return await self._within_limits(lambda attempt: self._attempt(body, attempt, asked), watcher)
+        except ProviderError as error:
+            error.begun = asked.begun
+            raise
 
     async def embed(self, texts: Sequence[str], model: str) -> Vectors:
         """See :class:`cognition.providers.embeddings.Embedder`."""
@@ -243,11 +255,15 @@ class OpenAICompatible:
             print(f"{failures[-1].error}; again in {delay_s:.2f} s", file=sys.stderr, flush=True)
             await asyncio.sleep(delay_s)
 
-    async def _attempt(self, body: bytes, attempt: _Attempt) -> ModelAnswer:
+    async def _attempt(self, body: bytes, attempt: _Attempt, asked: _Asked) -> ModelAnswer:
+        builder = AnswerBuilder(self.bounds, self._key)
         async with self._posted("/chat/completions", body) as response:
-            if response.headers.get("content-type", "").lower().startswith("text/event-stream"):
-                return await self._read_stream(response, attempt)
-            return await self._read_whole(response, attempt)
+            try:
+                if response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+                    return await self._read_stream(response, attempt, builder)
+                return await self._read_whole(response, attempt, builder)
+            finally:
+                asked.begun |= builder.begun
 
     @asynccontextmanager
     async def _posted(self, path: str, body: bytes) -> AsyncIterator[Response]:
@@ -305,21 +321,21 @@ class OpenAICompatible:
     def _body(self, response: Response, limit: int) -> _Body:
         return _Body(response, limit, f"{self._where} sent more than {limit} bytes for one answer")
 
-    async def _read_whole(self, response: Response, attempt: _Attempt) -> ModelAnswer:
+    async def _read_whole(self, response: Response, attempt: _Attempt, builder: AnswerBuilder) -> ModelAnswer:
         chunk = load_object(await self._body(response, self.bounds.body_bytes).whole())
         if not isinstance(chunk.get("choices"), list) and not chunk.get("error"):
             raise ProviderError(
                 f"{self._where} answered with JSON that is no chat completion (it has no choices)"
             )
-        builder = AnswerBuilder(self.bounds, self._key)
         text = builder.add(chunk)
         answer = builder.finish()
         attempt.show(text + builder.rest())
         return answer
 
-    async def _read_stream(self, response: Response, attempt: _Attempt) -> ModelAnswer:
+    async def _read_stream(
+        self, response: Response, attempt: _Attempt, builder: AnswerBuilder
+    ) -> ModelAnswer:
         decoder = SseDecoder(self.bounds.event_bytes)
-        builder = AnswerBuilder(self.bounds, self._key)
         body = self._body(response, self.bounds.wire_bytes)
         while piece := await body.read():  # a small one: whoever else is served has his turn between them
             for data in decoder.feed(piece):

@@ -12,7 +12,7 @@ from kernel.bounds import Bounds
 from kernel.budget.price import Price
 from kernel.errors import Invalid, fault_of
 from kernel.helper.helper import Answered, HelperLost, HelperRefused
-from kernel.syscall.models.model_answer import checked_answer, error_answer
+from kernel.syscall.models.model_answer import UNCOUNTED, checked_answer, error_answer
 from kernel.syscall.models.model_question import Said
 from kernel.values import cut_bytes
 
@@ -123,7 +123,7 @@ class Asking:
                 try:
                     return checked_answer(answer, self._bounds)
                 except Invalid as why:
-                    return _not_asked(str(why))
+                    return _uncounted(str(why))
             case HelperLost():
                 self._lost += 1
                 if self._lost == ATTEMPTS:
@@ -149,7 +149,7 @@ class Asking:
     def _late(self) -> None:
         self.stop()
         self._gateway.cancel(self._question["stream_id"])
-        self._over(_not_asked(f"no answer within {self._bounds.model_timeout_s:g} s"))
+        self._over(_uncounted(f"no answer within {self._bounds.model_timeout_s:g} s"))
 
 
 def _nothing() -> None:
@@ -158,3 +158,8 @@ def _nothing() -> None:
 
 def _not_asked(why: str) -> dict[str, Any]:
     return error_answer(f"the model could not be asked: {cut_bytes(why, 2000)[0]}")
+
+
+def _uncounted(why: str) -> dict[str, Any]:
+    """The same where the model may have answered, and been paid."""
+    return {**_not_asked(why), UNCOUNTED: True}

@@ -8,12 +8,15 @@ from typing import Any
 from chain.entry.draft import Draft
 from kernel.abi import ModelAnswer, ToolCall
 from kernel.bounds import Bounds
+from kernel.budget.reservation import Reservation
 from kernel.errors import Invalid
 from kernel.slices.turns import Turn
 from kernel.values import canonical, clean
 
 _COUNTED = "input_tokens", "output_tokens", "cached_tokens"
 """By who asked the model; 0 for what it does not know."""
+UNCOUNTED = "uncounted"
+"""Of an error: the model was asked, and nobody says how much it has read and written."""
 
 
 def checked_answer(answer: Any, bounds: Bounds) -> dict[str, Any]:
@@ -35,6 +38,8 @@ def checked_answer(answer: Any, bounds: Bounds) -> dict[str, Any]:
             "output_tokens": _count(answer["output_tokens"]),
             "cached_tokens": _count(answer.get("cached_tokens", 0)),
         }
+        if checked["status"] == "error" and answer.get("uncounted") is True:
+            checked[UNCOUNTED] = True
     except (KeyError, TypeError, ValueError) as error:
         raise Invalid(f"the gateway's answer is malformed: {type(error).__name__}") from error
     size = len(canonical(checked).encode())
@@ -60,6 +65,13 @@ def answered_draft(pid: int, turn: Turn, ordinal: str, answer: dict[str, Any], c
 
 def error_answer(text: str) -> dict[str, Any]:
     return {"status": "error", "text": text, "tool_calls": [], **dict.fromkeys(_COUNTED, 0)}
+
+
+def counted_as_reserved(answer: dict[str, Any], kept: Reservation | None) -> dict[str, Any]:
+    """One that nobody has counted comes to what was reserved for its question."""
+    if kept is None or not answer.get(UNCOUNTED):
+        return answer
+    return {**answer, "input_tokens": kept.input, "output_tokens": kept.tokens - kept.input}
 
 
 def recorded_answer(outcome: dict[str, Any]) -> ModelAnswer:

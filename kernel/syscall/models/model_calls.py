@@ -38,7 +38,12 @@ from kernel.slices.turns import Call, Turn
 from kernel.state.recorder import Recorder
 from kernel.syscall.models.asking import Asking, Gateway
 from kernel.syscall.models.conversations import Asked, Conversations
-from kernel.syscall.models.model_answer import answered_draft, error_answer, recorded_answer
+from kernel.syscall.models.model_answer import (
+    answered_draft,
+    counted_as_reserved,
+    error_answer,
+    recorded_answer,
+)
 from kernel.syscall.models.model_question import (
     Base,
     Question,
@@ -355,7 +360,8 @@ class ModelCalls:
     def _answered(self, pid: int, turn: Turn, ordinal: str, answer: dict[str, Any]) -> None:
         """Record what came of a question, in this very turn of the loop if the ledger takes it, and tell it."""
         stream, call = f"{turn.id}:{ordinal}", turn.calls[ordinal]
-        draft = answered_draft(pid, turn, ordinal, answer, call.seq)
+        kept = self._recorder.state.accounts.book.reservations.get((turn.id, ordinal))
+        draft = answered_draft(pid, turn, ordinal, counted_as_reserved(answer, kept), call.seq)
 
         def record() -> None:
             if stream not in self._running:  # its turn has ended since the ledger takes records again

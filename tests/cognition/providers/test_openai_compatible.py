@@ -73,6 +73,29 @@ def refusal(
     return text
 
 
+@pytest.mark.parametrize(
+    ("answer", "begun"),
+    [
+        ({"endless": "text"}, True),
+        ({"text": "one two three four", "cut_after": 3}, True),
+        ({"endless": "silence"}, False),
+        ({"status": 500, "error": "out of order"}, False),
+        ({"raw": 'data: {"error": {"message": "out of memory"}}\n\n'}, False),
+    ],
+)
+def test_a_failure_says_whether_an_answer_had_begun(
+    tmp_path: Path, answer: dict[str, Any], begun: bool
+) -> None:
+    """Such an answer is paid for."""
+    bounds = replace(SMALL, idle_s=0.3)
+    with (
+        model_server(tmp_path, {"answers": [answer], "after": "last"}) as server,
+        pytest.raises(ProviderError) as caught,
+    ):
+        ask(server, bounds)
+    assert caught.value.begun is begun
+
+
 @pytest.mark.parametrize("stream", [True, False])
 def test_ten_megabytes_are_refused(tmp_path: Path, stream: bool) -> None:
     assert "more than" in refusal(tmp_path, {"big_bytes": 10_000_000}, stream=stream)

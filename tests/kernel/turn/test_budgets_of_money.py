@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kernel.bounds import Bounds
 from kernel.budget.account import Line
 from kernel.budget.price import Price
 from kernel.errors import Busy
@@ -132,6 +133,41 @@ def test_a_question_whose_turn_is_cancelled_costs_all_that_was_reserved(tmp_path
         reserved = line(twin, "/user/ada", "money").reserved
         await control_of(twin)(Processes.cancel, "ada")
         assert line(twin, "/user/ada", "money") == Line(20_000, spent=reserved)
+
+    on_twin(tmp_path, body)
+
+
+BEGUN = {**used(0, 0), "status": "error", "text": "cut", "uncounted": True}
+
+
+@pytest.mark.parametrize(
+    "answer", [BEGUN, answer_of("y" * 20_000), None], ids=["broken off", "too large", "late"]
+)
+def test_a_question_of_which_nobody_says_what_it_came_to_costs_all_that_was_reserved(
+    tmp_path: Path, answer: dict[str, Any] | None
+) -> None:
+    """It broke off, its answer was too large, or came too late: it was paid for all the same."""
+
+    async def body(twin: Twin) -> None:
+        priced(twin)
+        twin.gateway.answer = never if answer is None else lambda request: answer
+        await twin.spawn("ada", budget=Budget(money="0.02", tokens=100_000, then="refuse"))
+        assert (await ask(twin, await turn_of(twin, "ada"), "x", 0))["status"] == "error"
+        [reserved] = await twin.entries("budget.reserved")
+        assert line(twin, "/user/ada", "money") == Line(20_000, spent=reserved.body["money"])
+        assert line(twin, "/user/ada", "tokens") == Line(100_000, spent=reserved.body["tokens"])
+
+    bounds = Bounds(model_answer_bytes=10_000, model_timeout_s=300.0 if answer else 0.05)
+    on_twin(tmp_path, body, bounds=bounds)
+
+
+def test_a_question_that_was_refused_costs_nothing(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        priced(twin)
+        twin.gateway.answer = lambda request: {**BEGUN, "uncounted": False}
+        await twin.spawn("ada", budget=Budget(money="0.02"))
+        assert (await ask(twin, await turn_of(twin, "ada"), "x", 0))["status"] == "error"
+        assert line(twin, "/user/ada", "money") == Line(20_000)
 
     on_twin(tmp_path, body)
 

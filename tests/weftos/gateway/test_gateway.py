@@ -228,6 +228,22 @@ def test_a_stream_cut_after_text_was_shown_is_asked_again_once_and_the_watcher_t
     asyncio.run(run())
 
 
+@pytest.mark.parametrize(
+    ("answer", "more"), [({"endless": "text"}, {"uncounted": True}), ({"status": 400}, {})]
+)
+def test_an_error_says_whether_an_answer_that_nobody_has_counted_had_begun(
+    tmp_path: Path, answer: dict[str, Any], more: dict[str, Any]
+) -> None:
+    async def run() -> None:
+        with model_server(tmp_path, {"answers": [answer]}) as server:
+            async with gateway(tmp_path, config(server, timeout_s=1)) as node:
+                came = await node.ask()
+        assert came["status"] == "error"
+        assert {key: came[key] for key in came if key == "uncounted"} == more
+
+    asyncio.run(run())
+
+
 def test_a_redirect_is_not_followed_and_the_key_stays(tmp_path: Path) -> None:
     async def run() -> None:
         with model_server(tmp_path, {"answers": [{"text": "stolen"}]}) as thief:
