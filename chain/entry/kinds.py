@@ -183,7 +183,7 @@ _TABLE = (
         cell=(TEXT, "name of the cell"),
         reason=(TEXT, "exit reason: crash, or timeout when it held the cell"),
         times=(WHOLE, "how many cells it has taken down by now"),
-        isolated=(BOOL, "whether it has a cell to itself from its next start on"),
+        isolated=(BOOL, "whether it is in no cell with any that is not, from its next start on"),
     ),
     _kind(
         "process.slot",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from kernel.abi import LastExit, TurnResult
 from kernel.cell.protocol import Arguments
@@ -11,6 +11,9 @@ from kernel.model.makers import OPERATOR, MadeBy
 from kernel.model.states import CRASH
 from kernel.operations.spawning import Isolation
 from kernel.signals import Signal
+
+Seating = Isolation | Literal["isolated"]
+"""How it shares its cell; who is isolated is in none with any that is not."""
 
 
 @dataclass(slots=True)
@@ -25,7 +28,7 @@ class Placement:
     behaviour: str
     import_string: str
     domain: str
-    isolation: Isolation = "shared"
+    isolation: Seating = "shared"
     made_by: MadeBy = OPERATOR
     python_path: tuple[str, ...] = ()
     config: dict[str, Any] = field(default_factory=dict)
@@ -35,12 +38,13 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a process lives: the name of its cell, and the operating system's id of the process that this is. Empty and
-    0 without one.
+    """Where a process lives: the name of its cell, the operating system's id of the process that this is, and whether
+    it may share it. Empty, 0 and None without one.
     """
 
     cell: str = ""
     os_pid: int = 0
+    isolation: Isolation | None = None
 
 
 @dataclass(slots=True)

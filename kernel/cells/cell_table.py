@@ -4,6 +4,9 @@ A *shared* process joins a cell of its own trust domain that has room; a *dedica
 One spare cell, given to nobody yet, is kept warm, so that most placements do not wait for a cell to start, and a second
 one while the loss of a shared cell would part those in it (:mod:`kernel.cells.health.suspects`). A dedicated cell is
 closed with its process; of shared cells that have become empty a few are kept for their domain.
+
+An *isolated* process, which has taken shared cells down, has one to itself while such ones hold few cells; beyond that
+they share cells with each other, by domain, and never with anybody else.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kernel.abi import OPEN_CALLS
+from kernel.cells.cell_events import Seating
 from kernel.model.makers import OPERATOR, MadeBy, is_peer
 from kernel.operations.spawning import Isolation
 
@@ -24,13 +28,14 @@ class CellLimits:
     (:mod:`kernel.cell.link.lease`). ``suspect_halves`` and ``suspect_s``: :mod:`kernel.cells.health.suspects`. What
     agents and peers make takes all ``cells`` but ``operator_cells`` (at most half of them) and no more, whatever the
     operator's takes; one peer's takes at most ``peer_cells``. So what had its cells has them again, in whichever order
-    it comes.
+    it comes. The isolated have cells to themselves until they hold ``isolated_cells`` (at most a quarter of all).
     """
 
     processes_per_cell: int = 512
     cells: int = 200
     operator_cells: int = 20
     peer_cells: int = 50
+    isolated_cells: int = 50
     idle_cells: int = 2
     parallel_starts: int = 4
     hello_s: float = 5.0
@@ -58,19 +63,22 @@ class CellLimits:
 
 
 MOST_SPARE = 2
+ISOLATED = "isolated"
 Room = tuple[str, str]
-"""A domain, and a half of suspects in it or nothing."""
+"""A domain, and in it a half of suspects, ISOLATED for the isolated that share, or nothing."""
 
 
 @dataclass(slots=True)
 class CellOccupants:
     """Who is in one cell. ``isolation`` and ``domain`` are None while it is spare; ``half``: of which suspects it
-    is, and of nobody else; ``taken_for``: who made the process that came when it was empty.
+    is, and of nobody else, or ISOLATED; ``isolated``: there are isolated ones in it, one or some; ``taken_for``: who
+    made the process that came when it was empty.
     """
 
     isolation: Isolation | None = None
     domain: str | None = None
     half: str = ""
+    isolated: bool = False
     taken_for: MadeBy = OPERATOR
     pids: set[int] = field(default_factory=set)
 
@@ -95,15 +103,20 @@ class CellTable:
         return self._cells[cell]
 
     def place(
-        self, pid: int, isolation: Isolation, domain: str, made_by: MadeBy = OPERATOR, half: str = ""
+        self, pid: int, seating: Seating, domain: str, made_by: MadeBy = OPERATOR, half: str = ""
     ) -> tuple[str | None, list[str]]:
         """The cell for a process, and the cells to start now. None when as many cells are taken as may be by those who
-        made it; then one of a ``half`` goes where all of its domain may.
+        made it; then one of a ``half`` goes where all of its domain may. One that is isolated is as one that is
+        dedicated, while there are cells for that.
         """
+        isolated = seating == "isolated"
+        isolation: Isolation = "dedicated" if seating != "shared" else "shared"
+        if isolated and self._crowded(made_by):
+            isolation, half = "shared", ISOLATED
         half = half if isolation == "shared" else ""
         cell = next(iter(self._open.get((domain, half), ())), None) if isolation == "shared" else None
         if cell is None and self.refusal(made_by):
-            return self.place(pid, isolation, domain, made_by) if half else (None, [])
+            return self.place(pid, isolation, domain, made_by) if half and not isolated else (None, [])
         started: list[str] = []
         if cell is None and not self._spares:
             started.append(self._create())
@@ -111,6 +124,7 @@ class CellTable:
         self._spares.pop(cell, None)
         occupants = self._cells[cell]
         occupants.isolation, occupants.domain, occupants.half = isolation, domain, half
+        occupants.isolated = isolated
         if not occupants.pids:
             occupants.taken_for = made_by
         occupants.pids.add(pid)
@@ -128,6 +142,12 @@ class CellTable:
         if is_peer(made_by) and self._taken_for(made_by) >= share:
             return f"{share} cells are taken for {made_by}, the limit for one peer"
         return ""
+
+    def _crowded(self, made_by: MadeBy) -> bool:
+        """Whether there is no further cell that an isolated process, made by these, could have to itself."""
+        most = min(self._limits.isolated_cells, self._limits.cells // 4)
+        held = sum(occupants.isolated for occupants in self._cells.values())
+        return held >= most or bool(self.refusal(made_by))
 
     def _taken_for(self, made_by: MadeBy) -> int:
         return sum(

@@ -209,7 +209,7 @@ class Cells:
     def place_of(self, pid: int) -> Place:
         """Where a process lives; nowhere when it has no cell."""
         cell = self._where.get(pid)
-        return Place() if cell is None else Place(cell.name, cell.os_pid)
+        return Place() if cell is None else Place(cell.name, cell.os_pid, self._table[cell.name].isolation)
 
     # Starting
 
@@ -359,12 +359,12 @@ class Cells:
 
     def _found(self, cell: StartedCell, occupants: CellOccupants, running: int) -> int:
         """Who has taken it down, 0 when that is not known: then its processes are suspects. Not on another machine,
-        which may be gone. ``running``: who is to blame as far as can be seen.
+        which may be gone, nor where all have taken cells down. ``running``: who is to blame as far as can be seen.
         """
         if cell.port.address_of(running):
             self._open_to_all(self._suspects.clear(occupants.half))
             return running
-        if self.remote or occupants.isolation != "shared":
+        if self.remote or occupants.isolation != "shared" or occupants.isolated:
             return 0
         pids = {address: pid for pid in sorted(occupants.pids) if (address := cell.port.address_of(pid))}
         now_s = asyncio.get_running_loop().time()

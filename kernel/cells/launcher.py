@@ -72,7 +72,7 @@ class CellLauncher:
                 behaviour=spec.behaviour,
                 import_string=entry.import_string,
                 domain=self._domain(entry, spec),
-                isolation="dedicated" if process.alone else spec.isolation,
+                isolation="isolated" if process.alone and spec.isolation == "shared" else spec.isolation,
                 made_by=self._state.slots.maker(process.address),
                 python_path=entry.python_path,
                 config=self._config(told, spec),

@@ -129,7 +129,13 @@ class ProcessControl:
         own = os.getpid() if row["type"] == "supervisor" else 0
         place, slot = cells.place_of(pid), self._state.slots.get(row["address"])
         waits = None if slot is None else self._waits.row(slot)
-        return {**row, "cell": place.cell, "os_pid": place.os_pid or own, "waiting": waits}
+        return {
+            **row,
+            "cell": place.cell,
+            "os_pid": place.os_pid or own,
+            "isolation": place.isolation or row["isolation"],
+            "waiting": waits,
+        }
 
     async def inspect(self, asked: Asked, request: OfTarget) -> Inspected:
         helper = self._kernel.helpers.find(request.named)

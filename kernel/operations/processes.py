@@ -149,7 +149,7 @@ class Wait(TypedDict):
 class Slot(TypedDict):
     """A process, or the slot of one. ``type``: worker, supervisor or helper. ``why`` and ``last_exit`` are said of
     slots that can be restarted, and how many shared cells it has taken down (``felled``): after the second it is
-    ``dedicated``, whatever was said at its spawn."""
+    ``dedicated``, whatever was said at its spawn, or shares with such ones alone where there are many."""
 
     pid: int
     address: str

@@ -23,7 +23,7 @@ class LiveProcess:
     compared with the record yet, so that nothing recorded answers them; ``rights`` the tools of its open turn;
     ``draining``: told to end, first at ``draining_s`` of the tree's clock; ``config`` is the JSON of what the node's
     configuration told it; ``overdue`` goes off when its turn has taken too long; ``after`` is the end before it, as
-    long as that is not on record; ``alone``: in a cell of its own, whatever its spec says. ``since_s``: since when it
+    long as that is not on record; ``alone``: isolated, whatever its spec says. ``since_s``: since when it
     is, or was last, without a turn; ``calls_s``: when its cell first made each of the calls that it waits for;
     ``known``: how many calls its turn had on record when it took it up.
     """

@@ -175,8 +175,8 @@ class SimulatedCells:
         """In the newest cell of those it may share it with, when that has room, or in a new one."""
         self._open_to_all(self._suspects.quiet(asyncio.get_running_loop().time()))
         half = self._suspects.half(placement.address)
-        room = f"PID {placement.pid}" if placement.isolation == "dedicated" else half
-        if placement.isolation == "dedicated":
+        room = f"PID {placement.pid}" if placement.isolation != "shared" else half
+        if placement.isolation != "shared":
             self._world.saw("isolated")
         newest = next((cell for cell in reversed(self._rooms) if self._rooms[cell] == room), "")
         if not newest or sum(one.cell == newest for one in self.hosted.values()) >= SEATS:

@@ -19,7 +19,7 @@ from kernel.state.recorder import Recorder
 from kernel.supervision.reducer import SlotState
 
 CELLS_TO_FELL = 2
-"""Shared cells that a process takes down before it has one to itself."""
+"""Shared cells that a process takes down before it is isolated."""
 
 FORGOTTEN_AT_ONCE = 100
 """So many documents of a slot that goes: the node has other work in between."""
@@ -83,7 +83,7 @@ class SlotWriter:
         self._felled.pop(slot.spawned_seq, None)
 
     def is_isolated(self, slot: Slot) -> bool:
-        """Whether it has a cell to itself, whatever its spec says."""
+        """Whether it is in no cell with any that is not, whatever its spec says."""
         return slot.isolated or self._felled.get(slot.spawned_seq, 0) >= CELLS_TO_FELL
 
     def _recorded(self, slot: Slot) -> None:

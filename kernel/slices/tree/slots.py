@@ -28,7 +28,7 @@ class Slot:
 
     ``last_exit`` says of the last incarnation whose end was seen how it ended; ``made_by`` who had the slot made;
     ``changed_seq`` which entry said ``spec``, -1 for the one that made the slot. ``felled``: how many shared cells its
-    incarnations have taken down; ``isolated``: because of that it has a cell to itself, whatever its spec says.
+    incarnations have taken down; ``isolated``: because of that it is in no cell with any that is not.
     """
 
     address: str

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel.cells.cell_table import CellLimits, CellTable
+from kernel.cells.cell_table import ISOLATED, CellLimits, CellTable
 
 
 def table(**limits: int) -> CellTable:
@@ -192,3 +193,49 @@ def test_a_dedicated_process_is_of_no_half() -> None:
     cells = table()
     cells.place(1, "dedicated", "a", half="s1")
     assert cells["c1"].half == ""
+
+
+def test_the_isolated_have_cells_to_themselves_up_to_a_share_and_share_among_themselves_beyond_it() -> None:
+    cells = table(cells=8)
+    placed = [cells.place(pid, "isolated", "a")[0] for pid in range(1, 31)]
+    assert placed == ["c1", "c2", *["c3"] * 28]
+    assert cells.place(31, "shared", "a")[0] == "c4"
+    assert cells.place(32, "isolated", "b")[0] == "c5"
+    assert cells["c3"].isolation == "shared"
+    assert cells["c1"].isolation == "dedicated"
+
+
+def test_who_comes_when_an_isolated_one_has_left_has_its_cell_to_itself_again() -> None:
+    cells = table(cells=4)
+    assert [cells.place(pid, "isolated", "a")[0] for pid in (1, 2, 3)] == ["c1", "c2", "c2"]
+    assert cells.release("c2", 2) == []
+    for cell, pid in (("c2", 3), ("c1", 1)):
+        assert cells.release(cell, pid) == [cell]
+        cells.remove(cell)
+    again = cells.place(4, "isolated", "a")[0]
+    assert again is not None
+    assert cells[again].isolation == "dedicated"
+
+
+def test_an_isolated_one_that_finds_no_cell_left_joins_others_such_and_nobody_else() -> None:
+    cells = table(cells=8, peer_cells=2, isolated_cells=1)
+    assert [cells.place(pid, "isolated", "a", "peer:x")[0] for pid in (1, 2)] == ["c1", "c2"]
+    assert cells.place(3, "isolated", "a", "peer:x")[0] == "c2"
+    assert cells.place(4, "isolated", "b", "peer:x") == (None, [])
+    assert cells.place(5, "shared", "b", "peer:y")[0] == "c3"
+    assert cells.place(6, "isolated", "b", "peer:x") == (None, [])
+
+
+@pytest.mark.parametrize("isolated_cells", [0, 1, 50])
+def test_what_was_asked_for_as_dedicated_is_not_counted_among_the_isolated(isolated_cells: int) -> None:
+    cells = table(isolated_cells=isolated_cells)
+    assert len({cells.place(pid, "dedicated", "a")[0] for pid in range(100)}) == 100
+    alone = [cells.place(pid, "isolated", "a")[0] for pid in range(100, 300)]
+    assert len(set(alone)) == isolated_cells + 1
+
+
+def test_suspects_that_are_isolated_are_of_no_half() -> None:
+    cells = table(cells=4)
+    cells.place(1, "isolated", "a", half="s1")
+    cells.place(2, "isolated", "a", half="s1")
+    assert (cells["c1"].half, cells["c2"].half) == ("", ISOLATED)

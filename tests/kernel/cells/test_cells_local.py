@@ -489,6 +489,22 @@ def test_who_swallows_every_cancellation_costs_its_cell_and_is_named() -> None:
     with_node(body, confirm_s=0.3)
 
 
+def test_of_isolated_ones_that_share_a_cell_nobody_is_halved_when_it_dies_of_nobody_knows_what() -> None:
+    async def body(node: Node) -> None:
+        node.limit(isolated_cells=1)
+        for pid in (1, 2, 3, 4):
+            await node.start(pid, "Echo", isolation="isolated")
+        places = [node.cells.place_of(pid) for pid in (1, 2, 3, 4)]
+        assert [place.isolation for place in places] == ["dedicated", "shared", "shared", "shared"]
+        node.cells.lose(node.cells._where[2], "for the test", blame=Blame.NOBODY)
+        assert (await node.notes.wait("cell_lost"))[2:4] == (0, [2, 3, 4])
+        for pid in (2, 3, 4):
+            await node.start(pid + 10, "Echo", address=f"/user/p{pid}", isolation="isolated")
+        assert len({node.cells.place_of(pid + 10).cell for pid in (2, 3, 4)}) == 1
+
+    with_node(body)
+
+
 def test_the_processes_of_a_cell_that_died_of_nobody_knows_what_start_again_in_two() -> None:
     async def body(node: Node) -> None:
         async def again(*numbers: int) -> list[list[int]]:

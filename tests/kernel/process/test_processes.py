@@ -365,7 +365,7 @@ def test_who_takes_its_cells_down_while_the_disk_refuses_has_one_to_itself_at_on
             pid = twin.cells.placed[-1].pid
             twin.say(CellLost(f"c{number}", pid, [pid], "end of file", felled_by=("/user/ada", pid)))
             await until(lambda: len(twin.cells.placed) == number + 1)  # noqa: B023
-        assert [placement.isolation for placement in twin.cells.placed] == ["shared", "shared", "dedicated"]
+        assert [placement.isolation for placement in twin.cells.placed] == ["shared", "shared", "isolated"]
         disk.full = False
         await until(lambda: not twin.kernel.recorder.waiting)
         assert [one.body["times"] for one in await twin.entries("process.felled")] == [1, 2]
@@ -381,14 +381,14 @@ def test_who_takes_its_cell_down_twice_has_one_to_itself_also_after_a_boot(tmp_p
             assert [placement.isolation for placement in twin.cells.placed] == ["shared"] * (number + 1)
             twin.say(CellLost(f"c{number}", pid, [pid], "end of file", felled_by=("/user/ada", pid)))
             pid = await up(twin, "/user/ada")
-        assert (twin.cells.placed[-1].address, twin.cells.placed[-1].isolation) == ("/user/ada", "dedicated")
+        assert (twin.cells.placed[-1].address, twin.cells.placed[-1].isolation) == ("/user/ada", "isolated")
         row = twin.kernel.processes.listing.row(twin.kernel.state.slots["/user/ada"])
         assert (row["isolation"], row["felled"]) == ("dedicated", 2)
         assert twin.kernel.live.get(other) is not None
 
     async def after(twin: Twin) -> None:
         isolation = {placement.address: placement.isolation for placement in twin.cells.placed}
-        assert isolation == {"/user/ada": "dedicated", "/user/bob": "shared"}
+        assert isolation == {"/user/ada": "isolated", "/user/bob": "shared"}
 
     on_twin(tmp_path, body)
     on_twin(tmp_path, after)
