@@ -34,35 +34,47 @@ class ForeseenEnds:
         those above that will end with it.
         """
         stopped: list[Slot] = []
-        goes_on = True
-        while goes_on:
-            is_stopped, goes_on = self._after(address)
-            slot = self._slots.get(address)
-            if not is_stopped or slot is None:
-                break
+        while (slot := self._slots.get(address)) is not None and self._is_stopped_by_its_end(address):
             if address not in self._stopped:
+                self._stopped.add(address)
                 stopped.append(slot)
             address = parent_of(address)
-        self._stopped.update(slot.address for slot in stopped)
+            if not self._will_close(address):
+                break
         self._writer.change_all(stopped, SlotState.STOPPED, SHUTDOWN)
 
-    def _after(self, address: str) -> tuple[bool, bool]:
-        """Whether the end of what runs at ``address`` stops its slot, and whether it is the end of what is above."""
+    def look(self, address: str) -> None:
+        """Something is new to the supervisor at ``address``: it may be about to end, with some that have begun to."""
+        if self._stopped and address not in self._stopped and self._will_close(address):
+            self.begun(address)
+
+    def _is_stopped_by_its_end(self, address: str) -> bool:
         process, supervisor = self._live.at(address), self._supervisors.get(parent_of(address))
         if process is None or supervisor is None:
-            return False, False
+            return False
         ended = Exited(name_of(address), process.pid, SHUTDOWN)
-        after, effects = step(supervisor, ended, self._clock.now_s(), 0.0)
+        _, effects = step(supervisor, ended, self._clock.now_s(), 0.0)
         changes = [effect for effect in effects if isinstance(effect, SlotChanged)]
-        is_stopped = any((change.id, change.state) == (ended.id, SlotState.STOPPED) for change in changes)
-        return is_stopped, supervisor.closing is None and after.closing is not None
+        return any((change.id, change.state) == (ended.id, SlotState.STOPPED) for change in changes)
+
+    def _will_close(self, address: str) -> bool:
+        """Whether the supervisor at ``address``, which goes on, will end with those below it that have begun to."""
+        supervisor = self._supervisors.get(address)
+        if supervisor is None or supervisor.closing is not None:
+            return False
+        for below in self._stopped:
+            process = self._live.at(below)
+            if process is not None and parent_of(below) == address:
+                ended = Exited(name_of(below), process.pid, SHUTDOWN)
+                supervisor, _ = step(supervisor, ended, self._clock.now_s(), 0.0)
+        return supervisor.closing is not None
 
     def over(self, address: str) -> None:
         """What ran at ``address`` has ended, and its supervisor knows: those above that go on are not stopped."""
         self._stopped.discard(address)
         go_on: list[Slot] = []
         above = parent_of(address)
-        while above in self._stopped and not self._is_closing(above):
+        while above in self._stopped and not self._is_closing(above) and not self._will_close(above):
             self._stopped.discard(above)
             go_on += filter(None, [self._slots.get(above)])
             above = parent_of(above)

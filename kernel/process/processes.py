@@ -542,6 +542,8 @@ class Processes:
             for below in self._state.slots.tree(address):
                 if below != address:
                     self._drain(below)
+        elif failed:
+            self._foreseen.look(address)
         self.effects.carry_out(address, effects)
 
     def _perform(self, supervisor: str, effect: Effect | ProcessExited) -> None:

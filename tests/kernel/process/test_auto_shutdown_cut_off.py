@@ -96,3 +96,54 @@ def test_each_slot_is_recorded_as_stopped_once() -> None:
         (TOP, "stopped"),
         (LEAD, "stopped"),
     ]
+
+
+def two_that_end_together(third: bool = False) -> tuple[Tree, list[str]]:
+    """Two supervisors that have begun to end, with which the one above them will."""
+    tree, tops = Tree(), [f"{ABOVE}/{name}" for name in ("one", "two")]
+    tree.spawn("above", type="supervisor", restart="transient", auto_shutdown="all_significant")
+    if third:
+        tree.spawn("third", ABOVE, restart="transient", significant=True)
+    for top in tops:
+        own = {"significant": True, "restart": "transient", "auto_shutdown": "any_significant"}
+        tree.spawn(top.rpartition("/")[2], ABOVE, type="supervisor", **own)
+        tree.spawn("lead", top, restart="transient", significant=True)
+        tree.spawn("other", top)
+        tree.open_turn(f"{top}/other")
+    for top in tops:
+        tree.crash(f"{top}/lead", "normal")
+        tree.finish()
+    return tree, tops
+
+
+def test_one_whose_significant_children_have_all_begun_to_end_is_recorded_as_stopped_too() -> None:
+    tree, tops = two_that_end_together()
+    cuts = [len(tree.journal.drafts)]
+    for top in tops:
+        assert tree.state.slots[ABOVE].state == "stopped"
+        tree.end_turn(f"{top}/other")
+        tree.finish()
+        cuts.append(len(tree.journal.drafts))
+    for entries in (entries for entries in tree.journal.units if entries >= cuts[0]):
+        assert set(booted(tree, entries).running()) == {"/", USER}
+    changes = [draft.body for draft in tree.journal.drafts if draft.kind == "process.slot"]
+    assert [body["state"] for body in changes if body["address"] == ABOVE] == ["stopped"]
+
+
+def test_so_is_one_whose_last_that_had_not_begun_to_ends_at_once() -> None:
+    tree, _ = two_that_end_together(third=True)
+    assert tree.state.slots[ABOVE].state == "running"
+    tree.crash(f"{ABOVE}/third", "normal")
+    tree.finish()
+    assert set(booted(tree, len(tree.journal.drafts)).running()) == {"/", USER}
+
+
+def test_where_one_of_them_is_brought_back_the_one_above_goes_on() -> None:
+    tree, (one, two) = two_that_end_together()
+    tree.processes.kill(two, "kill")
+    tree.end_turn(f"{one}/other")
+    for _ in range(10):
+        tree.finish()
+        tree.up()
+    assert [tree.state.slots[at].state for at in (ABOVE, one, two)] == ["running", "stopped", "running"]
+    assert set(tree.running()) >= {ABOVE, two}
