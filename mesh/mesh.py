@@ -152,6 +152,13 @@ class Mesh:
         self._allowed.add(peer)
         self._call(peer)
 
+    def check_change(self, add: Peer | None = None, remove: str = "") -> None:
+        """Raises :class:`PeersError` where :meth:`add_peer` or :meth:`remove_peer` would."""
+        if add is not None:
+            self._allowed.check(add)
+        if remove:
+            self._allowed.check_remove(remove)
+
     def remove_peer(self, name: str) -> Peer:
         """Allow it no longer, and end its link now. Raises :class:`PeersError`, :class:`MeshFileError`."""
         peer, why = self._allowed.remove(name), "no longer a peer"

@@ -72,8 +72,8 @@ class ErasureControl:
             shown = {key: value for key, value in as_json(chosen).items() if value not in ("", (), None)}
             if session:  # what was said of it shall not come back by this
                 shown["session"] = measured(session)
-            seq, trace = asked.record(**shown, reason=reason)
             plan = await self._plan(chosen)
+            seq, trace = asked.record(**shown, reason=reason)
             begun = await self._begin(plan, asked.by, reason, seq, trace)
         return {
             "seq": begun,

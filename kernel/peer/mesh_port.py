@@ -28,6 +28,8 @@ class MeshPort(Protocol):
 
     def peers(self) -> tuple[PeerView, ...]: ...
 
+    def check_change(self, add: Peer | None = None, remove: str = "") -> None: ...
+
     def add_peer(self, peer: Peer) -> None: ...
 
     def remove_peer(self, name: str) -> Peer: ...
@@ -63,6 +65,9 @@ class NoMesh:
 
     def peers(self) -> tuple[PeerView, ...]:
         return ()
+
+    def check_change(self, add: Peer | None = None, remove: str = "") -> None:
+        raise Unavailable("this node has no mesh")
 
     def add_peer(self, peer: Peer) -> None:
         raise Unavailable("this node has no mesh")

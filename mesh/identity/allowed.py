@@ -60,11 +60,16 @@ class Allowed:
         self.check(peer)
         self._list = self._overlaid(self._store.add(peer))
 
-    def remove(self, name: str) -> Peer:
-        """The one that was removed. Raises :class:`PeersError`, :class:`MeshFileError`."""
+    def check_remove(self, name: str) -> Peer:
+        """The one that would be removed. Raises :class:`PeersError`."""
         peer = self.must(name)
         if any(table.get("origin") == peer.origin for table in self._tables.values()):
             raise PeersError(f"{peer.name} stands in the configuration: remove [peers.{peer.name}] there")
+        return peer
+
+    def remove(self, name: str) -> Peer:
+        """The one that was removed. Raises :class:`PeersError`, :class:`MeshFileError`."""
+        peer = self.check_remove(name)
         self._list = self._overlaid(self._store.remove(peer.origin))
         return peer
 

@@ -195,6 +195,14 @@ class TokenStore:
             books.append(books[0].with_new(token, now_us, lifetime_s))
         return token
 
+    def check_create(self, now_us: int, lifetime_s: int) -> None:
+        """Raises what :meth:`create` would."""
+        self._read().with_new(JoinToken(self._issuer, "", b""), now_us, lifetime_s)
+
+    def check_revoke(self, token_id: str) -> None:
+        """Raises what :meth:`revoke` would."""
+        self._read().revoked(token_id, 0)
+
     def revoke(self, token_id: str, now_us: int) -> None:
         """Raises :class:`TokenError`, :class:`MeshFileError`."""
         with self._changing() as books:

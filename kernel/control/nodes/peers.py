@@ -76,6 +76,7 @@ class PeerControl:
             rights = DEFAULT_MAY if request.may is None else frozenset(request.may)
             tools = None if request.tools is None else frozenset(request.tools)
             peer = Peer(request.name, request.origin, request.address, rights, tools)
+            self._remote.mesh.check_change(add=peer)  # refused before the command is recorded
             asked.record(**_peer_row(peer))
             self._remote.mesh.add_peer(peer)
         self._remote.on_added(peer, asked.by)
@@ -83,8 +84,9 @@ class PeerControl:
 
     async def remove(self, asked: Asked, request: OfPeer) -> PeerRow:
         peer = must_peer(self._remote.mesh, request.name)
-        asked.record(name=peer.name, origin=peer.origin)
         with mesh_errors():
+            self._remote.mesh.check_change(remove=request.name)
+            asked.record(name=peer.name, origin=peer.origin)
             self._remote.mesh.remove_peer(request.name)
         self._remote.removed(peer)
         return _peer_row(peer)
@@ -167,9 +169,11 @@ class PeerControl:
 
     async def create_token(self, asked: Asked, request: NewToken) -> TokenMade:
         """Its text stands in no record."""
-        asked.record(lifetime_s=request.lifetime_s)
         with mesh_errors():
-            token = self._remote.mesh.tokens.create(self._recorder.ledger.now_us(), request.lifetime_s)
+            tokens, now_us = self._remote.mesh.tokens, self._recorder.ledger.now_us()
+            tokens.check_create(now_us, request.lifetime_s)
+            asked.record(lifetime_s=request.lifetime_s)
+            token = tokens.create(now_us, request.lifetime_s)
         return {"id": token.id, "token": token.text, "lifetime_s": request.lifetime_s}
 
     async def tokens(self, asked: Asked, request: Nothing) -> list[TokenRow]:
@@ -188,9 +192,11 @@ class PeerControl:
         ]
 
     async def revoke_token(self, asked: Asked, request: OfToken) -> TokenRevoked:
-        asked.record(id=request.id)
         with mesh_errors():
-            self._remote.mesh.tokens.revoke(request.id, self._recorder.ledger.now_us())
+            tokens = self._remote.mesh.tokens
+            tokens.check_revoke(request.id)
+            asked.record(id=request.id)
+            tokens.revoke(request.id, self._recorder.ledger.now_us())
         return {"id": request.id, "status": "revoked"}
 
 

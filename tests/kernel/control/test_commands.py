@@ -14,11 +14,16 @@ from kernel.errors import Busy, Invalid, KernelError, NotFound, Refused, Supervi
 from kernel.operations.decisions import Divergences, Doubts
 from kernel.operations.erasure import Erasure
 from kernel.operations.messages import Messages, Topics
+from kernel.operations.nodes.peers import Peers, Tokens
 from kernel.operations.processes import Processes
+from mesh.errors import PeersError
+from mesh.identity.peers import Peer
+from mesh.identity.tokens import TokenStore
 from tests.kernel.control.test_control import on_control
 from tests.kernel.syscall.test_open_calls import until
 from tests.kernel.twins.doors import Doors
 from tests.kernel.twins.kernel_twin import Twin
+from tests.kernel.twins.mesh_twin import TwinMesh
 from tests.kernel.twins.tree_twin import Tree
 
 BY = "operator:1000"
@@ -155,6 +160,7 @@ REFUSED: dict[str, tuple[Order, type[KernelError]]] = {
     "subscription to no topic": (lambda c: c(Topics.subscribe, "ada", "a b"), Invalid),
     "end of no subscription": (lambda c: c(Topics.unsubscribe, "ada", "news"), NotFound),
     "replay of no letter": (lambda c: c(Messages.replay, "m1"), NotFound),
+    "erasure of no entry": (lambda c: c(Erasure.erase, "why", seqs=[99_999]), NotFound),
 }
 
 
@@ -175,6 +181,46 @@ def test_what_was_refused_leaves_no_order(tmp_path: Path) -> None:
             assert len(await twin.entries("operator.command")) == before, what
 
     on_control(tmp_path, body)
+
+
+class Peered(TwinMesh):
+    """It gives tokens, and a peer stands in its configuration."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__("one", 0)
+        self.store = TokenStore(directory, self.origin)
+
+    @property
+    def tokens(self) -> TokenStore:
+        return self.store
+
+    def check_change(self, add: Peer | None = None, remove: str = "") -> None:
+        super().check_change(add)
+        if remove:
+            raise PeersError(f"{remove} stands in the configuration")
+
+
+def test_what_was_refused_of_peers_and_tokens_leaves_no_order(tmp_path: Path) -> None:
+    mesh, origin = Peered(tmp_path), TwinMesh("two", 1).origin
+
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Peers.add, "bob", origin)
+        used = (await control(Tokens.create))["id"]
+        await control(Tokens.revoke, used)
+        before = [entry.body["operation"] for entry in await twin.entries("operator.command")]
+        assert len(before) == 3
+        refused: dict[str, Order] = {
+            "a name that is taken": lambda c: c(Peers.add, "bob", TwinMesh("three", 2).origin),
+            "a peer of the configuration": lambda c: c(Peers.remove, "bob"),
+            "a token for ever": lambda c: c(Tokens.create, lifetime_s=10**9),
+            "no such token": lambda c: c(Tokens.revoke, "f" * 16),
+        }
+        for what, order in refused.items():
+            with pytest.raises(Invalid):
+                await order(control)
+            assert len(await twin.entries("operator.command")) == len(before), what
+
+    on_control(tmp_path, body, mesh=mesh)
 
 
 def test_what_is_being_removed_is_not_restarted_on_record(tmp_path: Path) -> None:

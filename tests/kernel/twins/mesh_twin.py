@@ -76,6 +76,10 @@ class TwinMesh(NoMesh):
             for peer in self.list
         )
 
+    def check_change(self, add: Peer | None = None, remove: str = "") -> None:
+        if add is not None:
+            self.list.with_peer(add)
+
     def add_peer(self, peer: Peer) -> None:
         self.list = self.list.with_peer(peer)
 
