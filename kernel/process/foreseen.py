@@ -69,6 +69,15 @@ class ForeseenEnds:
                 supervisor, _ = step(supervisor, ended, self._clock.now_s(), 0.0)
         return supervisor.closing is not None
 
+    def ends(self, address: str) -> None:
+        """What ran at ``address`` has ended, and its supervisor is about to know: where that ends too, it begins again
+        with that.
+        """
+        slot = self._slots.get(address)
+        if address in self._stopped and slot is not None and self._is_closing(parent_of(address)):
+            self._stopped.discard(address)
+            self._writer.change(slot, SlotState.RUNNING, f"it ended with {parent_of(address)}")
+
     def over(self, address: str) -> None:
         """What ran at ``address`` has ended, and its supervisor knows: those above that go on are not stopped."""
         self._stopped.discard(address)

@@ -57,7 +57,7 @@ from kernel.process.slots.specs import TERM_S, child_spec, flags_of
 from kernel.process.starts import Starts, StartsTogether
 from kernel.signals import Signals
 from kernel.slices.tree.exits import NEVER, Exit
-from kernel.slices.tree.slots import Slot
+from kernel.slices.tree.slots import DOWN, Slot
 from kernel.state.recorder import Recorder
 from kernel.supervision.reducer import (
     INFINITY,
@@ -462,6 +462,7 @@ class Processes:
             self._not_started(address, end.reason, end.detail, end.batch)
         elif address != ROOT:
             exited = Exited(name_of(address), end.process.pid, end.reason, end.batch)
+            self._foreseen.ends(address)
             self._event(parent_of(address), exited)
             self._foreseen.over(address)
         self._leave_if_down(address)
@@ -477,10 +478,17 @@ class Processes:
     def _leave_if_down(self, address: str) -> None:
         """What has ended at ``address`` stays so, when its slot or one above is down."""
         down = self._state.slots.down(address)
-        if down is not None and down.address == address:
+        if down is None or self._may_come_back(down.address):
+            return
+        if down.address == address:
             self._leave(down)
-        elif down is not None:
+        else:
             self._signals.say(AddressDown(address, f"{down.address} is {down.state}"))
+
+    def _may_come_back(self, address: str) -> bool:
+        """Whether it is recorded as down, and its supervisor does not hold it for that: its end was foreseen."""
+        child = self.supervisors.child(address)
+        return child is not None and child.slot not in DOWN
 
     def _gone(self, end: ProcessExited, beside: bool = False, cause: int = -1) -> None:
         self._recorder.must([self._taken_out(end, beside=beside, cause=cause)])

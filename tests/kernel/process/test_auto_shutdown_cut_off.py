@@ -8,6 +8,8 @@ import pytest
 
 from kernel.model.address import USER
 from kernel.operations.spawning import Restart
+from kernel.process.process_signals import AddressDown
+from kernel.signals import Signal
 from kernel.slices.tree.slots import DOWN
 from tests.kernel.twins.tree_twin import Tree
 
@@ -147,3 +149,78 @@ def test_where_one_of_them_is_brought_back_the_one_above_goes_on() -> None:
         tree.up()
     assert [tree.state.slots[at].state for at in (ABOVE, one, two)] == ["running", "stopped", "running"]
     assert set(tree.running()) >= {ABOVE, two}
+
+
+def told_down(tree: Tree) -> list[str]:
+    """Whose mail dies from now on."""
+    down: list[str] = []
+    say = tree.processes._signals.say
+
+    def heard(signal: Signal) -> None:
+        if isinstance(signal, AddressDown):
+            down.append(signal.address)
+        say(signal)
+
+    tree.processes._signals.say = heard  # type: ignore[method-assign]
+    return down
+
+
+@pytest.mark.parametrize("after", ["kill", "restart"])
+def test_what_comes_back_with_what_was_ending_keeps_its_mail(after: str) -> None:
+    tree = family()
+    tree.crash(LEAD, "normal")
+    tree.finish()
+    down = told_down(tree)
+    if after == "kill":
+        tree.processes.kill(TOP, "kill")
+    else:
+        tree.processes.restart(TOP)
+        tree.end_turn(OTHER)
+    for _ in range(10):
+        tree.finish()
+        tree.up()
+    assert OTHER in tree.running()
+    assert OTHER not in down
+
+
+def test_the_mail_of_what_ends_for_good_dies_when_that_has_ended() -> None:
+    tree = family()
+    down = told_down(tree)
+    tree.crash(LEAD, "normal")
+    tree.finish()
+    assert set(down) <= {LEAD}
+    tree.end_turn(OTHER)
+    tree.finish()
+    assert set(down) >= {ABOVE, TOP, LEAD, OTHER}
+
+
+def test_one_that_was_ending_and_is_restarted_with_its_siblings_is_not_recorded_as_stopped() -> None:
+    tree = Tree()
+    tree.spawn("above", type="supervisor", restart="transient", strategy="one_for_all")
+    tree.spawn("top", ABOVE, type="supervisor", restart="transient", auto_shutdown="any_significant")
+    tree.spawn("lead", TOP, restart="transient", significant=True)
+    tree.spawn("other", TOP)
+    tree.spawn("beside", ABOVE)
+    tree.open_turn(OTHER)
+    tree.crash(LEAD, "normal")
+    tree.finish()
+    assert tree.state.slots[TOP].state == "stopped"
+    tree.crash(f"{ABOVE}/beside")
+    tree.finish()
+    assert tree.state.slots[TOP].state == "restarting"
+    tree.end_turn(OTHER)
+    for _ in range(10):
+        tree.finish()
+        tree.up()
+    assert {TOP, OTHER} <= set(tree.running())
+    assert tree.state.slots[TOP].state == "running"
+
+
+def test_one_that_was_ending_and_ends_with_the_one_above_comes_back_with_it() -> None:
+    tree = family()
+    tree.crash(LEAD, "normal")
+    tree.finish()
+    tree.processes.stop(ABOVE)
+    tree.end_turn(OTHER)
+    tree.finish()
+    assert [tree.state.slots[at].state for at in (ABOVE, TOP)] == ["stopped", "running"]
