@@ -9,9 +9,16 @@ from operator import itemgetter
 from typing import Any
 
 from kernel.cell.protocol import LIKE_TOGETHER
+from kernel.values import canonical
 
 _IN_COMMON = itemgetter("behaviour", "import_string", "python_path", "config", "last_exit", "check_replay")
 """Of an order: all but the address and the name."""
+
+
+def _is_same(order: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether equal configurations are the same to a behaviour too: 1, 1.0 and true are not."""
+    one, two = order["config"], other["config"]
+    return one is two or canonical(one) == canonical(two)
 
 
 class StartFrames:
@@ -35,7 +42,8 @@ class StartFrames:
             self._order = frame[2]
 
     def _is_like_the_last(self, order: dict[str, Any]) -> bool:
-        return self._order is not None and bool(_IN_COMMON(order) == _IN_COMMON(self._order))
+        last = self._order
+        return last is not None and _IN_COMMON(order) == _IN_COMMON(last) and _is_same(order, last)
 
     def _put_by(self, start: list[Any]) -> None:
         if not self._likes:

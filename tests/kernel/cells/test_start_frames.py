@@ -54,6 +54,14 @@ def test_a_start_that_differs_leaves_as_it_is_and_behind_those_before_it() -> No
     assert [frame[:2] for frame in sent(script)] == [["start", number] for number in range(1, 5)]
 
 
+def test_a_number_and_another_of_the_same_value_are_not_alike() -> None:
+    def script(cell: StartFrames, link: Link) -> None:
+        for pid, value in enumerate((1, True, 1.0, 1), 1):
+            cell.send(["start", pid, order(f"p{pid}", value=[value])])
+
+    assert [repr(frame[2]["config"]["value"]) for frame in sent(script)] == ["[1]", "[True]", "[1.0]", "[1]"]
+
+
 def test_nothing_overtakes_a_start() -> None:
     def script(cell: StartFrames, link: Link) -> None:
         cell.send(["start", 1, order("p1")])
