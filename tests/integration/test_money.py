@@ -59,6 +59,10 @@ def test_what_models_cost_is_spent_once_over_the_death_of_the_node(dear: LiveNod
     dear.api.spawn("eve", provider="scripted", model="endless", tools=(), budget=Budget(money="0.5"))
     message = str(dear.api.send("eve", "go")["message"])
     reserved = until(lambda: lines(dear, "eve")["money"]["reserved"], "a question is put")
+    turn = f"t{message[1:]}"
+    until(
+        lambda: [one for one in dear.entries("budget.reserved") if one["turn"] == turn], "that is on the disk"
+    )
     dear.kill()
     dear.up()
     again = lines(dear, "eve")["money"]
