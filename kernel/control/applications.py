@@ -57,6 +57,7 @@ CHANGED_AT_ONCE = 20
 LOOKED_AT_ONCE = 32
 END_S = 120.0
 LOOK_S = 0.01
+LONGEST_LOOK_S = 0.3
 T = TypeVar("T")
 
 
@@ -295,7 +296,7 @@ class ApplicationControl:
 
     async def _remove(self, app: str, address: str) -> None:
         """What was stopped goes when it has ended. Raises TimedOut, and what else keeps it."""
-        waited_s = 0.0
+        waited_s, look_s = 0.0, LOOK_S
         while self._is_of(app, address):  # one of a template goes by itself
             try:
                 with ledger_errors():
@@ -303,8 +304,9 @@ class ApplicationControl:
             except Busy as busy:
                 if waited_s > END_S:
                     raise TimedOut(f"{busy}; weftos kill --signal kill {address} ends it at once") from busy
-                waited_s += LOOK_S
-                await asyncio.sleep(LOOK_S)
+                waited_s += look_s
+                await asyncio.sleep(look_s)
+                look_s = min(2 * look_s, LONGEST_LOOK_S)
             except NotFound:
                 return
 

@@ -204,14 +204,24 @@ class Admission:
                 f"{address} is {slot.state}; weftos stop {address} stops it, then it can be removed",
                 word=word,
             )
-        gone = list(self._state.slots.tree(address))[::-1]
-        if len(gone) > 1 and not recursive:
-            raise Refused(f"{len(gone) - 1} are below {address}; weftos rm -r {address} removes them too")
-        running = next((one for one in gone if self._supervisors.is_up(one)), None)
+        slots = self._state.slots
+        if not recursive and slots.child_count(address):
+            below = sum(1 for _ in slots.tree(address)) - 1
+            raise Refused(f"{below} are below {address}; weftos rm -r {address} removes them too")
+        if self._supervisors.is_up(address):  # whoever has children ends last
+            raise Busy(f"{self._running(address)} has not ended yet; try again in a moment", word="running")
+        gone = list(slots.tree(address))[::-1]
+        running = next(filter(self._supervisors.is_up, gone), None)
         if running is not None:
             raise Busy(f"{running} has not ended yet; try again in a moment", word="running")
         self._check_emptied(gone)
         return gone
+
+    def _running(self, address: str) -> str:
+        """Of what runs at ``address`` and below it, one that nothing runs below."""
+        below = (child.address for child in self._state.slots.children(address))
+        running = next(filter(self._supervisors.is_up, below), None)
+        return address if running is None else self._running(running)
 
     def _why_not_removed(self, slot: Slot) -> SupervisionWord:
         """What OTP would answer of one that is not down."""

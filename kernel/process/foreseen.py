@@ -60,7 +60,7 @@ class ForeseenEnds:
     def _will_close(self, address: str) -> bool:
         """Whether the supervisor at ``address``, which goes on, will end with those below it that have begun to."""
         supervisor = self._supervisors.get(address)
-        if supervisor is None or supervisor.closing is not None:
+        if supervisor is None or supervisor.closing is not None or supervisor.flags.auto_shutdown == "never":
             return False
         for below in self._stopped:
             process = self._live.at(below)

@@ -24,6 +24,7 @@ from kernel.model.states import shutdown_because
 from kernel.operations.rights.budgets import PAUSED_BY, Resource, said_of
 from kernel.process.processes import Processes, suspension
 from kernel.slices.mailboxes import BUDGET
+from kernel.slices.tree.slots import Slot
 from kernel.state.recorder import Recorder
 from kernel.state.unit import Unit
 from kernel.supervision.reducer import SlotState
@@ -103,7 +104,7 @@ class BudgetWatch:
         """
         book, slot = self._state.accounts.book, self._state.slots.get(address)
         account = book.nearest(address, "memory_bytes")
-        if account is None or slot is None or slot.pid != pid or not memory_bytes:
+        if account is None or slot is None or not _holds(slot, pid) or not memory_bytes:
             return
         line, (_, held) = account.lines["memory_bytes"], book.held.get(address, ("", 0))
         then = line.spend(memory_bytes - held)
@@ -114,7 +115,7 @@ class BudgetWatch:
 
     def _write_hold(self, address: str, pid: int, of: str, memory_bytes: int) -> None:
         slot = self._state.slots.get(address)
-        if slot is not None and slot.pid == pid:
+        if slot is not None and _holds(slot, pid):
             body = {"address": address, "resource": "memory_bytes", "account": of, "amount": memory_bytes}
             self._recorder.commit([Draft("budget.held", body, pid, "")])
             self.look()
@@ -185,6 +186,11 @@ class BudgetWatch:
             )
         except KernelError:  # what it is below is down already, or about to be
             return
+
+
+def _holds(slot: Slot, pid: int) -> bool:
+    """Whether that incarnation may hold anything: it is the last one there, and its end is not on record."""
+    return slot.pid == pid != slot.last_exit.pid
 
 
 def _suspends(unit: Unit, address: str) -> bool:

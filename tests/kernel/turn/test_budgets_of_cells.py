@@ -147,9 +147,14 @@ def test_memory_is_what_is_held_now_and_is_told_again_when_it_comes_again(tmp_pa
         warned = [one.body["percent"] for one in await twin.entries("budget.warned")]
         assert warned == [80, 100, 80]
         twin.crash(at)
-        await twin.delivery()
+        again = await twin.delivery()
         assert line(twin, "/user/ada", "memory_bytes") == Line(1_000)
         hold(twin, at.pid, "/user/ada", 900)  # it was dead by then
+        assert line(twin, "/user/ada", "memory_bytes") == Line(1_000)
+        twin.kernel.processes.stop("/user/ada")
+        twin.finish(again)
+        await until(lambda: twin.kernel.live.at("/user/ada") is None)
+        hold(twin, again.pid, "/user/ada", 900)  # nobody comes after it
         assert line(twin, "/user/ada", "memory_bytes") == Line(1_000)
 
     on_twin(tmp_path, body)
