@@ -78,6 +78,14 @@ class ForeseenEnds:
             self._stopped.discard(address)
             self._writer.change(slot, SlotState.RUNNING, f"it ended with {parent_of(address)}")
 
+    def confirmed(self, address: str) -> bool:
+        """Somebody wants what runs at ``address`` as it is recorded, whatever comes of its end. Whether it was so
+        because that was foreseen.
+        """
+        foreseen = address in self._stopped
+        self._stopped.discard(address)
+        return foreseen
+
     def over(self, address: str) -> None:
         """What ran at ``address`` has ended, and its supervisor knows: those above that go on are not stopped."""
         self._stopped.discard(address)

@@ -720,8 +720,8 @@ class Processes:
         slot, state, why = self._state.slots.get(address), change.state, change.why
         if slot is None:
             return
-        if self.slots.meant(slot) is not state:  # else it was foreseen
-            self.slots.change(slot, state, why, change.cause)
+        if self.slots.meant(slot) is not state or (change.cause >= 0 and self._foreseen.confirmed(address)):
+            self.slots.change(slot, state, why, change.cause)  # else it was foreseen
         if state not in (SlotState.STOPPED, SlotState.PARKED):
             return
         if slot.state != state:  # the disk has yet to take it, and the process may end meanwhile

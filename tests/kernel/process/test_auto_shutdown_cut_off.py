@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from kernel.model.address import USER
+from kernel.model.commands import Command
 from kernel.operations.spawning import Restart
 from kernel.process.process_signals import AddressDown
 from kernel.signals import Signal
@@ -224,3 +225,24 @@ def test_one_that_was_ending_and_ends_with_the_one_above_comes_back_with_it() ->
     tree.end_turn(OTHER)
     tree.finish()
     assert [tree.state.slots[at].state for at in (ABOVE, TOP)] == ["stopped", "running"]
+
+
+def test_one_that_was_ending_and_is_stopped_by_a_person_stays_so_whatever_is_above_it() -> None:
+    tree = Tree()
+    tree.spawn("above", type="supervisor")
+    tree.spawn("top", ABOVE, type="supervisor", restart="transient", auto_shutdown="any_significant")
+    tree.spawn("lead", TOP, restart="transient", significant=True)
+    tree.spawn("other", TOP)
+    tree.open_turn(OTHER)
+    tree.crash(LEAD, "normal")
+    tree.finish()
+    begun = len(tree.journal.drafts)
+    tree.processes.stop(TOP, Command(7, "operator:1", "enough"))
+    [said] = [draft for draft in tree.journal.drafts[begun:] if draft.kind == "process.slot"]
+    assert (said.body["address"], said.body["state"], said.cause) == (TOP, "stopped", 7)
+    tree.processes.restart(ABOVE)
+    tree.end_turn(OTHER)
+    for _ in range(10):
+        tree.finish()
+        tree.up()
+    assert ABOVE in tree.running() and TOP not in tree.running()
