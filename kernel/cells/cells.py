@@ -273,7 +273,6 @@ class Cells:
 
     def released(self, cell: StartedCell, pid: int) -> None:
         """A process has left its cell for good."""
-        self._meter(cell)
         self._cpu.forget(pid)
         if self._where.get(pid) is cell:
             del self._where[pid]

@@ -56,6 +56,7 @@ class KeyedMessages(Table[str, Keyed]):
         super().__init__(OrderedDict())
         self._key_of: dict[str, str] = {}
         self._of_processes: dict[str, None] = {}
+        self._of: dict[str, dict[str, None]] = {}  # the same by process
 
     def hears(self) -> Mapping[str, Handler]:
         return {
@@ -65,6 +66,7 @@ class KeyedMessages(Table[str, Keyed]):
             "message.replied": lambda told: self._end(told.body["id"], told.body.get("status", "ok")),
             "message.unanswered": lambda told: self._end(told.body["id"], "unanswered"),
             "turn.ended": self._turn_ended,
+            "process.slot": self._slot,
         }
 
     def known(self, key: str, now_us: int) -> Keyed | None:
@@ -87,12 +89,26 @@ class KeyedMessages(Table[str, Keyed]):
         self._key_of[keyed.id] = keyed.key
         if keyed.by:
             self._of_processes[keyed.key] = None
+            self._of.setdefault(keyed.by, {})[keyed.key] = None
 
     def _take(self, key: str) -> None:
         keyed = self._kept.pop(key, None)
         self._of_processes.pop(key, None)
-        if keyed is not None and self._key_of.get(keyed.id) == key:
+        if keyed is None:
+            return
+        if self._key_of.get(keyed.id) == key:
             del self._key_of[keyed.id]
+        if keyed.by:
+            own = self._of[keyed.by]
+            del own[key]
+            if not own:
+                del self._of[keyed.by]
+
+    def _slot(self, told: Told) -> None:
+        """Nothing is left of a process that is removed: another one of its name has not sent anything yet."""
+        if told.body["state"] == "removed":
+            for key in list(self._of.get(told.body["address"], ())):
+                self._take(key)
 
     def _turn_ended(self, told: Told) -> None:
         if event_of(TURN_EVENTS, "turn.ended", told.body) is TurnEvent.END:

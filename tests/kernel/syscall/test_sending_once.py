@@ -51,6 +51,27 @@ def test_the_same_message_with_the_same_key_is_sent_once(tmp_path: Path) -> None
     on_twin(tmp_path, booted)
 
 
+def test_the_keys_of_a_process_go_with_it(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("bob")
+        at = await sender(twin)
+        await send(twin, at, 0)
+        await send(twin, at, 1, key="k2")
+        await twin.delivery()  # bob's
+        eve = await sender(twin, "eve")
+        await send(twin, eve, 0)
+        twin.finish(at)
+        twin.kernel.processes.stop("/user/ada")
+        await until(lambda: twin.kernel.live.at("/user/ada") is None)
+        await twin.kernel.processes.remove("/user/ada", False)
+        assert "/user/ada" not in twin.kernel.state.slots
+        assert [keyed.by for keyed in twin.kernel.state.keyed.values()] == ["/user/eve"]
+        again = await sender(twin)
+        assert (await send(twin, again, 0))[1].startswith("accepted as ")
+
+    on_twin(tmp_path, body)
+
+
 def test_what_has_expired_when_its_turn_would_begin_is_a_dead_letter(tmp_path: Path) -> None:
     now = [1_700_000_000_000_000]
 
