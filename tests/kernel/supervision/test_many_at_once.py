@@ -11,11 +11,13 @@ from kernel.supervision.reducer import (
     Effect,
     Exited,
     Flags,
+    RestartDue,
     Shutdown,
     SlotState,
     StartChild,
     Started,
     Stop,
+    StopChild,
     Supervisor,
     add_all,
     all_started,
@@ -108,3 +110,35 @@ def test_children_added_together_start_in_their_order() -> None:
     supervisor, effects = add_all(supervisor, [ChildSpec("b"), ChildSpec("a")])
     assert effects == (StartChild("b"), StartChild("a"))
     assert [child.spec.id for child in supervisor.children] == ["z", "b", "a"]
+
+
+@pytest.mark.parametrize("strategy", ["one_for_all", "rest_for_one"])
+def test_children_added_together_while_several_are_restarted_wait_for_that_as_one_by_one(
+    strategy: str,
+) -> None:
+    running = [(ChildSpec(id), SlotState.RUNNING) for id in ("a", "b")]
+    supervisor, _ = begin(Flags(strategy=strategy), running)  # type: ignore[arg-type]  # one of the literals
+    supervisor, _ = all_started(supervisor, [Started("a", 1), Started("b", 2)], 0.0)
+    supervisor, effects = step(supervisor, Exited("a", 1, "crash"), 1.0, 0.5)
+    assert [type(effect).__name__ for effect in effects if isinstance(effect, StopChild)] == ["StopChild"]
+    added = [ChildSpec("c"), ChildSpec("d")]
+    one_by_one, told = supervisor, ()
+    for spec in added:
+        one_by_one, more = step(one_by_one, Add(spec), 2.0, 0.0)
+        told = (*told, *more)
+    together = add_all(supervisor, added)
+    assert together == (one_by_one, told)
+    assert not [effect for effect in together[1] if isinstance(effect, StartChild)]
+
+
+def test_what_is_known_of_former_failures_stays_when_a_start_is_reported() -> None:
+    supervisor, _ = begin(Flags(), [(ChildSpec("a"), SlotState.RUNNING)])
+    for number in range(2):
+        supervisor, _ = all_started(supervisor, [Started("a", number + 1)], float(number))
+        supervisor, _ = step(supervisor, Exited("a", number + 1, "crash"), number + 0.5, 0.5)
+    supervisor, _ = step(supervisor, RestartDue("a"), 3.0, 0.0)
+    before = supervisor.child("a")
+    after = all_started(supervisor, [Started("a", 3)], 4.0)[0].child("a")
+    assert before.failed_s == after.failed_s == 1.5
+    assert before.due_s == after.due_s > 1.5
+    assert (before.row, before.charges) == (after.row, after.charges)
