@@ -155,6 +155,9 @@ def test_a_call_under_way_is_lost_with_a_worker_that_is_killed_and_ends_with_one
         pool, came = a_pool(tmp_path), asyncio.get_running_loop().create_future()
         try:
             await asyncio.wait_for(pool.run(a_call(tmp_path), lambda: True), HANG_S)
+            assert pool._current is not None
+            if hard:  # it may have answered before it is dead, unless it stands still
+                os.kill(pool._current.helper.os_pid, signal.SIGSTOP)
             pool.put(a_call(tmp_path), lambda: True, came.set_result)
             pool.end(hard, "ended by a test")  # it was handed over in that very moment
             return await asyncio.wait_for(came, HANG_S)
