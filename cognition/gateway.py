@@ -31,7 +31,8 @@ class Deltas:
     """Watches one answer and tells it in notices ``delta``, at most one in ``COALESCE_S``.
 
     A notice is ``{"stream_id", "text"}``, or ``{"stream_id", "reset": True}``: forget what was shown. Without
-    a ``stream_id`` nobody watches and nothing is told.
+    a ``stream_id`` nobody watches and nothing is told. A question that has to wait for others is told of in notices
+    ``slot``, ``{"stream_id", "waits"}``: when it begins to, and when it does no more.
     """
 
     def __init__(self, stream_id: str, notify: Notify) -> None:
@@ -40,6 +41,16 @@ class Deltas:
         self._text: list[str] = []
         self._size = 0
         self._timer: asyncio.TimerHandle | None = None
+
+    def queued(self) -> None:
+        self._tell_slot(waits=True)
+
+    def begun(self) -> None:
+        self._tell_slot(waits=False)
+
+    def _tell_slot(self, waits: bool) -> None:
+        if self._stream_id:
+            self._notify("slot", {"stream_id": self._stream_id, "waits": waits})
 
     def show(self, text: str) -> None:
         if not self._stream_id:

@@ -66,7 +66,13 @@ class Source:
 
 
 class Watcher(Protocol):
-    """Who sees an answer grow. Neither method waits."""
+    """Who sees an answer come and grow. No method waits."""
+
+    def queued(self) -> None:
+        """The provider answers as many as it may at once: this question waits until one of them is done."""
+
+    def begun(self) -> None:
+        """It waits no more."""
 
     def show(self, text: str) -> None:
         """More text of the answer."""

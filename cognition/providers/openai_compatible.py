@@ -83,7 +83,9 @@ _KEYS: Mapping[str, type | tuple[type, ...]] = {
     "api_key_env": str,
     "stream": bool,
     "timeout_s": (int, float),
+    "parallel": int,
 }
+MOST_PARALLEL = 1_024
 
 
 def build(source: Source) -> OpenAICompatible:
@@ -95,6 +97,9 @@ def build(source: Source) -> OpenAICompatible:
     if "base_url" not in given:
         raise ConfigurationError(f"providers.{name}.base_url is missing")
     timeout_s = float(given.pop("timeout_s", ProviderBounds().total_s))
+    parallel = given.pop("parallel", ProviderBounds().parallel)
+    if type(parallel) is not int or not 1 <= parallel <= MOST_PARALLEL:
+        raise ConfigurationError(f"providers.{name}.parallel is {parallel}, must be 1 to {MOST_PARALLEL}")
     settings = OpenAISettings(name, **given)
     faults = settings.check()
     if faults:
@@ -102,7 +107,9 @@ def build(source: Source) -> OpenAICompatible:
     variable = settings.api_key_env
     key = check_key(name, variable, source.keys.get(variable, "")) if variable else ""
     tls = _tls(name) if urlsplit(settings.base_url).scheme == "https" else None
-    return OpenAICompatible(settings, key, bounds=ProviderBounds(total_s=timeout_s), tls=tls)
+    return OpenAICompatible(
+        settings, key, bounds=ProviderBounds(total_s=timeout_s, parallel=parallel), tls=tls
+    )
 
 
 def _tls(name: str) -> ssl.SSLContext:
@@ -147,6 +154,12 @@ class _Asked:
 
 class _Nobody:
     """Watches nothing: vectors are not shown."""
+
+    def queued(self) -> None:
+        return
+
+    def begun(self) -> None:
+        return
 
     def show(self, text: str) -> None:
         return
@@ -234,10 +247,21 @@ class OpenAICompatible:
 
     async def _within_limits(self, work: Callable[[_Attempt], Awaitable[T]], watcher: Watcher) -> T:
         try:
-            async with asyncio.timeout(self.bounds.total_s), self._gate:
+            async with asyncio.timeout(self.bounds.total_s), self._slot(watcher):
                 return await self._with_retries(work, watcher)
         except TimeoutError as error:
             raise ProviderError(f"no whole answer from the model within {self.bounds.total_s:g} s") from error
+
+    @asynccontextmanager
+    async def _slot(self, watcher: Watcher) -> AsyncIterator[None]:
+        """One of the places of those that are asked at the same time."""
+        waits = self._gate.locked()
+        if waits:
+            watcher.queued()
+        async with self._gate:
+            if waits:
+                watcher.begun()
+            yield
 
     async def _with_retries(self, work: Callable[[_Attempt], Awaitable[T]], watcher: Watcher) -> T:
         failures: tuple[Failure, ...] = ()

@@ -51,7 +51,7 @@ class WorkerSeen(Signal):
 
 @dataclass(frozen=True, slots=True)
 class HelperNotice(Signal):
-    """What a helper says without being asked: the gateway's ``delta``, the archive's ``embed``."""
+    """What a helper says without being asked: the gateway's ``delta`` and ``slot``, the archive's ``embed``."""
 
     helper: str
     op: str

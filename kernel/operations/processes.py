@@ -135,9 +135,9 @@ class ProcessStacks(TypedDict):
 
 
 class Wait(TypedDict):
-    """What a process waits for: ``kind`` (message, model, tool, worker, reply, node, disk, person, child, parent,
-    sibling, back_off, cell) and of whom; ``waited_s`` None: nobody knows how long; ``left_s`` None: as long as it
-    takes.
+    """What a process waits for: ``kind`` (message, model, provider_slot, tool, worker, reply, node, disk, person,
+    child, parent, sibling, back_off, cell) and of whom; ``waited_s`` None: nobody knows how long; ``left_s`` None: as
+    long as it takes.
     """
 
     kind: str

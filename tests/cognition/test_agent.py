@@ -101,6 +101,12 @@ class OfflineNode(Node):
 
 
 class Blind:
+    def queued(self) -> None:
+        raise AssertionError("nobody waits for a turn")
+
+    def begun(self) -> None:
+        raise AssertionError("nobody waits for a turn")
+
     def show(self, text: str) -> None:
         return
 

@@ -171,4 +171,6 @@ def _configuration(base_url: str) -> str:
         for name, (where, path, isolation) in imports.items()
     )
     provider = f'kind = "openai"\nbase_url = "{base_url}"\napi_key_env = "{KEY_VARIABLE}"\n'
-    return f"[providers.scripted]\n{provider}[providers.whole]\n{provider}stream = false\n{tools}{behaviours}"
+    ways = {"scripted": "", "whole": "stream = false\n", "single": "parallel = 1\n"}
+    providers = "".join(f"[providers.{name}]\n{provider}{way}" for name, way in ways.items())
+    return f"{providers}{tools}{behaviours}"

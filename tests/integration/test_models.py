@@ -144,6 +144,23 @@ def test_ctrl_c_cancels_an_endless_answer_and_the_talk_goes_on(node: LiveNode) -
     assert turn["status"] == "cancelled"
 
 
+def test_a_question_behind_another_waits_for_a_slot_of_its_provider(node: LiveNode) -> None:
+    node.agent("first", "endless", provider="single")
+    node.agent("second", "memory", provider="single")
+    node.api.send("first", "go")
+    until(lambda: node.entries("model.asked") and _waits(node, "first") == "model", "the first is asked")
+    node.api.send("second", "go")
+    until(lambda: _waits(node, "second") == "provider_slot", "the second waits for the first")
+    assert "provider slot single/memory" in node.command("ps")[1]
+    node.api.cancel("first")
+    until(lambda: _waits(node, "second") == "message", "the second has been answered")
+
+
+def _waits(node: LiveNode, name: str) -> str:
+    waiting = node.row(name).get("waiting")
+    return "" if waiting is None else str(waiting["kind"])
+
+
 def test_a_terminal_obeys_nothing_that_a_model_says(node: LiveNode) -> None:
     node.agent("hostile", "hostile")
     with chat(node, "hostile") as screen:

@@ -217,6 +217,7 @@ class ProviderSettings(Section):
     model: Annotated[str, Field(max_length=256)] = ""
     stream: bool = True
     timeout_s: Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)] = 300.0
+    parallel: Annotated[int, Field(ge=1, le=1024)] = 64
     prices: dict[Annotated[str, Field(max_length=256)], PriceSettings] = Field(
         default_factory=dict, max_length=256
     )

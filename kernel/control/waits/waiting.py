@@ -18,6 +18,7 @@ from kernel.supervision.reducer import INFINITY, Child, Phase
 Kind = Literal[
     "message",
     "model",
+    "provider_slot",
     "tool",
     "worker",
     "reply",
@@ -30,8 +31,8 @@ Kind = Literal[
     "back_off",
     "cell",
 ]
-"""``worker``: a tool's turn in the worker that runs it; ``node``: this one works on the call; ``sibling``: its turn in
-a restart of several.
+"""``provider_slot``: a question's turn at its provider, which answers so many at once; ``worker``: a tool's turn in the
+worker that runs it; ``node``: this one works on the call; ``sibling``: its turn in a restart of several.
 """
 
 
@@ -51,6 +52,7 @@ class Waiting:
 class CallFacts:
     """What is known of an open call beside its record. ``asks``: who is to answer an ``ask``. ``begun_s``: when it was
     handed over, None: not yet. ``limit_s``: what it may take from then on; ``due_s``: when an ask is over.
+    ``queued_s``: since when a question waits at its provider, None: it does not.
     """
 
     id: str
@@ -59,6 +61,7 @@ class CallFacts:
     begun_s: float | None = None
     limit_s: float | None = None
     due_s: float | None = None
+    queued_s: float | None = None
 
 
 def of_call(call: Call | None, facts: CallFacts, *, disk_refuses: bool) -> Waiting:
@@ -70,8 +73,12 @@ def of_call(call: Call | None, facts: CallFacts, *, disk_refuses: bool) -> Waiti
     if call.doubt:
         return Waiting("person", f"weftos doubts resolve {facts.id}", facts.since_s)
     if call.op == "model":
+        queued = facts.queued_s is not None
         return Waiting(
-            "model", call.name.partition(" ")[0], facts.since_s, _after(facts.since_s, facts.limit_s)
+            "provider_slot" if queued else "model",
+            call.name.partition(" ")[0],
+            facts.queued_s if queued else facts.since_s,
+            _after(facts.since_s, facts.limit_s),
         )
     if call.name == "ask":
         return Waiting("reply", facts.asks, facts.since_s, facts.due_s)

@@ -117,7 +117,8 @@ class Waits:
         if call is None or call.outcome is not None:
             return CallFacts(ident, since_s)
         if call.op == "model":
-            return CallFacts(ident, since_s, limit_s=self._bounds.model_timeout_s)
+            queued_s = self._kernel.model_calls.queued_s(turn.id, ordinal)
+            return CallFacts(ident, since_s, limit_s=self._bounds.model_timeout_s, queued_s=queued_s)
         timer = attempt.timer if attempt is not None else None
         return CallFacts(
             ident,

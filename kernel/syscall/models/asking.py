@@ -50,7 +50,8 @@ class Asking:
     nothing but the bill.
 
     ``whole``: all of its messages, each once, when they are here. ``want_whole()`` is called when the gateway lacks
-    some; then :meth:`told` is to be. ``over(answer)`` is called once, and maybe in :meth:`begin`.
+    some; then :meth:`told` is to be. ``over(answer)`` is called once, and maybe in :meth:`begin`. ``queued_s``: since
+    when the gateway has it wait for others at its provider; None: it does not, for all that it has said.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Asking:
         self._want_whole = want_whole
         self._over = over
         self.wants_whole = False
+        self.queued_s: float | None = None
         self._lost = 0
         self._number = 0  # of the request that is under way
         self._timer: asyncio.TimerHandle | None = None
@@ -98,6 +100,7 @@ class Asking:
         self._number += 1
         if self._timer is not None:
             self._timer.cancel()
+        self.queued_s = None  # of another gateway, if it is asked again
         self._forget()
         self._forget = _nothing
 

@@ -313,29 +313,9 @@ class ModelCalls:
             ),
             "truncated": cut,
         }
-        records = [draft, *self._reserved(draft, turn, ordinal, allowance)]
+        records = [draft, *_reserved(draft, turn, ordinal, allowance)]
         seq = self._recorder.commit(records).entries[0].entry.seq
         self.conversations.remember(key, Asked(question.messages, seq, last.links + 1 if count else 0))
-
-    def _reserved(self, asked: Draft, turn: Turn, ordinal: str, allowance: Allowance) -> list[Draft]:
-        """What keeps tokens and money for a question in the entry before; nothing where there is no budget."""
-        if not (allowance.accounts or allowance.payers or allowance.note):
-            return []
-        body = {
-            "turn": turn.id,
-            "ordinal": ordinal,
-            "accounts": list(allowance.accounts),
-            "tokens": allowance.tokens,
-            "input": allowance.input,
-            "payers": list(allowance.payers),
-            "money": allowance.money,
-            "input_price": allowance.price.input,
-            "output_price": allowance.price.output,
-            "cached_price": allowance.price.cached,
-            "last": allowance.last,
-            "note": allowance.note,
-        }
-        return [Draft("budget.reserved", body, asked.pid, turn.id, turn.mail.trace, PREVIOUS)]
 
     def _asked_draft(
         self, process: LiveProcess, turn: Turn, ordinal: str, question: Question, resolved: Resolved
@@ -389,12 +369,17 @@ class ModelCalls:
             self._refuse(process, turn, ordinal, refused_question(why), why)
 
     def noticed(self, notice: HelperNotice) -> None:
-        """Tokens from the gateway, for whoever watches."""
+        """What the gateway says of a question: tokens, for whoever watches, and whether it waits for others."""
         stream, args = notice.args.get("stream_id"), notice.args
-        if notice.helper != "gateway" or notice.op != "delta" or not isinstance(stream, str):
+        if notice.helper != "gateway" or not isinstance(stream, str):
             return
         running = self._running.get(stream)
-        if running is not None:
+        if running is None:
+            return
+        if notice.op == "slot":
+            now_s = asyncio.get_running_loop().time()
+            running.asking.queued_s = now_s if args.get("waits") else None
+        elif notice.op == "delta":
             shown = {"reset": True} if args.get("reset") else {"text": str(args.get("text", ""))}
             self._watchers.emit(running.message, {"event": "delta", **shown})
 
@@ -406,6 +391,11 @@ class ModelCalls:
         """The next question of a session says all that it holds: what was asked before may be erased."""
         self.conversations.forget((address, session))
         self._gateway.forget()
+
+    def queued_s(self, turn: str, ordinal: str) -> float | None:
+        """Since when a question waits for others at its provider, on the loop's clock; None: it does not."""
+        running = self._running.get(f"{turn}:{ordinal}")
+        return None if running is None else running.asking.queued_s
 
     def under_way(self, turn: str) -> list[str]:
         """The ordinals of the questions of a turn that are put to a model."""
@@ -430,6 +420,27 @@ class ModelCalls:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _reserved(asked: Draft, turn: Turn, ordinal: str, allowance: Allowance) -> list[Draft]:
+    """What keeps tokens and money for a question in the entry before; nothing where there is no budget."""
+    if not (allowance.accounts or allowance.payers or allowance.note):
+        return []
+    body = {
+        "turn": turn.id,
+        "ordinal": ordinal,
+        "accounts": list(allowance.accounts),
+        "tokens": allowance.tokens,
+        "input": allowance.input,
+        "payers": list(allowance.payers),
+        "money": allowance.money,
+        "input_price": allowance.price.input,
+        "output_price": allowance.price.output,
+        "cached_price": allowance.price.cached,
+        "last": allowance.last,
+        "note": allowance.note,
+    }
+    return [Draft("budget.reserved", body, asked.pid, turn.id, turn.mail.trace, PREVIOUS)]
 
 
 def _not_compared(process: LiveProcess, ordinal: str) -> None:

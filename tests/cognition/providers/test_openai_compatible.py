@@ -33,6 +33,13 @@ class Screen:
     def __init__(self) -> None:
         self.text = ""
         self.resets = 0
+        self.waits: list[bool] = []
+
+    def queued(self) -> None:
+        self.waits.append(True)
+
+    def begun(self) -> None:
+        self.waits.append(False)
 
     def show(self, text: str) -> None:
         self.text += text
@@ -228,13 +235,16 @@ def test_no_more_questions_at_once_than_allowed(tmp_path: Path) -> None:
             OpenAISettings("local", server.base_url, "m"), "", ONCE, ProviderBounds(parallel=2)
         )
         endless = [asyncio.ensure_future(provider.ask(QUESTION, Screen())) for _ in range(2)]
-        third = asyncio.ensure_future(provider.ask(QUESTION, Screen()))
+        screen = Screen()
+        third = asyncio.ensure_future(provider.ask(QUESTION, screen))
         while len(await asyncio.to_thread(server.requests)) < 2:
             pass
         assert not third.done() and len(server.requests()) == 2
+        assert screen.waits == [True]
         for task in endless:
             task.cancel()
         assert (await asyncio.wait_for(third, HANG_S)).text == "my turn"
+        assert screen.waits == [True, False]
         await asyncio.wait(endless)
         await provider.close()
 

@@ -218,6 +218,12 @@ def test_the_provider_shows_its_text_word_by_word() -> None:
     shown: list[str] = []
 
     class Watching:
+        def queued(self) -> None:
+            raise AssertionError("nobody waits for a turn")
+
+        def begun(self) -> None:
+            raise AssertionError("nobody waits for a turn")
+
         def show(self, text: str) -> None:
             shown.append(text)
 

@@ -162,6 +162,10 @@ def test_a_secret_in_the_place_of_a_name_is_refused_and_not_repeated(tmp_path: P
         ('[limits]\ndead_letters = "5"\n', "limits.dead_letters: Input should be a valid integer"),
         ("[limits]\nmessage_bytes = 99999999\n", "limits: message_bytes is 99999999, "),
         ("[providers.offline]\nkind='offline'\ntimeout_s = inf\n", "providers.offline.timeout_s"),
+        (
+            "[providers.offline]\nkind='offline'\nparallel = 0\n",
+            "providers.offline.parallel: Input should be greater",
+        ),
         ("[ledger]\npublish_s = 0.01\n", "ledger.publish_s: Input should be greater than or equal to 0.05"),
         ("[ledger]\npublish_s = inf\n", "ledger.publish_s: Input should be"),
         (
@@ -204,12 +208,14 @@ def test_variables_reach_every_type_and_entries_with_a_dash(tmp_path: Path) -> N
         environment={
             "WEFTOS_PROVIDERS__MY_LLM__STREAM": "false",
             "WEFTOS_PROVIDERS__MY_LLM__TIMEOUT_S": "2.5",
+            "WEFTOS_PROVIDERS__MY_LLM__PARALLEL": "2",
             "WEFTOS_TOOLS__T__IMPORT": "a.b:c",
             "WEFTOS_TOOLS__T__PYTHON_PATH": '["/srv/tools"]',
         },
     ).settings
     assert settings.providers["my-llm"].stream is False
     assert settings.providers["my-llm"].timeout_s == 2.5
+    assert settings.providers["my-llm"].parallel == 2
     assert settings.tools["t"].import_ == "a.b:c"
     assert settings.tools["t"].python_path == ["/srv/tools"]
 

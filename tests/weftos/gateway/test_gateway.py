@@ -59,10 +59,16 @@ class Gateway:
     helper: Helper
     log: Path
     notices: list[dict[str, Any]] = field(default_factory=list)
+    slots: list[dict[str, Any]] = field(default_factory=list)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    queued: asyncio.Event = field(default_factory=asyncio.Event)
 
     def noticed(self, op: str, args: dict[str, Any]) -> None:
-        assert op == "delta"
+        assert op in ("delta", "slot")
+        if op == "slot":
+            self.slots.append(args)
+            self.queued.set()
+            return
         self.notices.append(args)
         self.arrived.set()
 
@@ -292,6 +298,23 @@ def test_a_cancelled_question_ends_at_once_and_others_go_on(tmp_path: Path) -> N
                 answer = await endless
         assert other["text"] == "fine"
         assert (answer["status"], answer["text"]) == ("error", "cancelled")
+
+    asyncio.run(run())
+
+
+def test_a_question_that_waits_for_another_is_told_of(tmp_path: Path) -> None:
+    async def run() -> None:
+        with model_server(tmp_path, {"answers": [{"endless": "text"}, {"text": "fine"}]}) as server:
+            async with gateway(tmp_path, config(server, parallel=1)) as node:
+                endless = asyncio.ensure_future(node.ask())
+                await asyncio.wait_for(node.arrived.wait(), HANG_S)
+                other = asyncio.ensure_future(node.ask(stream_id="s2"))
+                await asyncio.wait_for(node.queued.wait(), HANG_S)
+                assert node.slots == [{"stream_id": "s2", "waits": True}] and not other.done()
+                node.helper.notify("cancel", {"stream_id": "s1"})
+                assert (await other)["text"] == "fine"
+                await endless
+        assert node.slots[1:] == [{"stream_id": "s2", "waits": False}]
 
     asyncio.run(run())
 

@@ -296,7 +296,7 @@ def _waits(wait: Fields | None) -> str:
     """For whom, how long already, and how long it may yet be."""
     if not wait:
         return ""
-    what = f"{wait['kind']} {wait['of']}".rstrip()
+    what = f"{wait['kind'].replace('_', ' ')} {wait['of']}".rstrip()
     since = "" if wait["waited_s"] is None else f" {duration(wait['waited_s'])}"
     return f"{what}{since}" + ("" if wait["left_s"] is None else f", {duration(wait['left_s'])} left")
 

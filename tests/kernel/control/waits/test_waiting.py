@@ -129,6 +129,12 @@ ENDED = call(outcome={"status": "ok"})
         (ENDED, {}, False, Waiting("node", "", 5.0)),
         (ENDED, {}, True, Waiting("disk", "", 5.0)),
         (call("model", "p/m (a, b)"), {"limit_s": 300.0}, False, MODEL),
+        (
+            call("model", "p/m (a, b)"),
+            {"limit_s": 300.0, "queued_s": 6.0},
+            False,
+            Waiting("provider_slot", "p/m", 6.0, 305.0),
+        ),
         (call(), {}, False, Waiting("worker", "pay", 5.0)),
         (call(), {"begun_s": 7.0, "limit_s": 30.0}, False, TOOL),
         (

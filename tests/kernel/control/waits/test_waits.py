@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from kernel.helper.helpers import HelperNotice
 from kernel.operations.processes import Processes, Wait
 from tests.kernel.control.test_control import on_control
 from tests.kernel.syscall.test_open_calls import until
@@ -32,6 +33,12 @@ def test_each_wait_has_its_cause_and_in_a_turn_an_end(tmp_path: Path) -> None:
         at = await turn_of(twin, "ada")
         assert await wait_of(control, "ada") == ("", "")  # it works
         twin.ask_model(at, [{"role": "user", "content": "x"}])
+        assert await wait_of(control, "ada") == ("model", "twin/twin-1")
+        slot = {"stream_id": f"{at.turn}:0.0", "waits": True}
+        twin.say(HelperNotice("gateway", "slot", slot))
+        assert await wait_of(control, "ada") == ("provider_slot", "twin/twin-1")
+        twin.say(HelperNotice("gateway", "slot", {**slot, "stream_id": "t999:0.0"}))  # of a turn that is over
+        twin.say(HelperNotice("gateway", "slot", {**slot, "waits": False}))
         assert await wait_of(control, "ada") == ("model", "twin/twin-1")
 
         bob = await turn_of(twin, "bob")
