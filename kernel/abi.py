@@ -350,6 +350,10 @@ class Probed:
     why: str = ""
 
 
+ANY_HOST = ("*",)
+"""Of a tool: it may speak to anybody on the network."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolDeclaration:
     """What a tool says of itself. Defaults are the cautious ones.
@@ -366,6 +370,9 @@ class ToolDeclaration:
     effect_parameter: which parameter is handed the :data:`EffectId` of the call, and is none of the arguments; empty:
     none.
     probe: whether the tool can be asked what became of an effect (:class:`Probed`), by that id.
+    network: the hosts that it speaks to: names or addresses in lower case, or patterns of them (``*.example.org``);
+    :data:`ANY_HOST`, which is what a tool is taken to use that says nothing; none: it opens no connection. It is the
+    tool's word, by which policy decides. Nothing here keeps a tool from other hosts.
     """
 
     name: str
@@ -380,6 +387,7 @@ class ToolDeclaration:
     confirmation: bool = False
     effect_parameter: str = ""
     probe: bool = False
+    network: tuple[str, ...] = ANY_HOST
 
     @property
     def then(self) -> OnDoubt:

@@ -49,7 +49,6 @@ from kernel.message.message_signals import (
 from kernel.message.messaging import Messaging
 from kernel.message.publications import Publications
 from kernel.message.watch import Watchers
-from kernel.model.capability import tools_of
 from kernel.peer.mesh_port import MeshPort, NoMesh
 from kernel.peer.peer_records import PeerRefused
 from kernel.peer.remote import Remote, RemoteParts
@@ -57,6 +56,7 @@ from kernel.peer.remote_calls import QuestionWithdrawn
 from kernel.peer.router import Router
 from kernel.policy.pipeline import Policy
 from kernel.policy.proposal import Gate
+from kernel.policy.scope import held_tools
 from kernel.process.ends import Ends
 from kernel.process.live import LiveTable
 from kernel.process.pid_blocks import PidBlocks
@@ -180,7 +180,7 @@ class Kernel:
             self._replies.put,
             settlement.of_turn,
             self.remote.left_to,
-            lambda spec: tools_of(spec.tools, spec.capabilities.deny, registry),
+            lambda spec: held_tools(spec, registry),
         )
         self.turns = Turns(recorder, self.live, cells, bounds, self.watchers, signals, self.ends, turn_parts)
         self.cancels = Cancels(recorder, self.turns, self.watchers, signals, self.ends, self._replies.put)

@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
-from kernel.abi import EffectId, Effects, OnDoubt, ToolDeclaration
+from kernel.abi import ANY_HOST, EffectId, Effects, OnDoubt, ToolDeclaration
 
 TOOL_MARK = "__weftos_tool__"
 PROBE_MARK = "__weftos_probe__"
@@ -46,8 +46,9 @@ def tool(
     roles: tuple[str, ...] = (),
     confirmation: bool = False,
     probe: Callable[[EffectId], Any] | None = None,
+    network: tuple[str, ...] = ANY_HOST,
 ) -> Callable[[_Function], _Function]: ...
-def tool(function: Any = None, /, *, probe: Any = None, **options: Any) -> Any:
+def tool(function: Any = None, /, *, probe: Any = None, network: Any = ANY_HOST, **options: Any) -> Any:
     """Mark a function as a tool that agents may be given: ``@tool`` or ``@tool(effects="none")``.
 
     The JSON Schema of its arguments comes from its type hints (str, int, float, bool, list, dict, Literal,
@@ -60,7 +61,10 @@ def tool(function: Any = None, /, *, probe: Any = None, **options: Any) -> Any:
     has not ended by then is stopped; with effects, by killing the worker process, which the calls of other tools of
     the same package share. idempotent: made twice it does no more than once, so it is made again where a person would
     be asked. roles: on whose word it is called, by who has sent the message that is handled: ``operator``, ``agent``,
-    ``peer``; none: on anybody's.
+    ``peer``; none: on anybody's. network: the hosts that it speaks to, such as ``("api.example.org",)`` or
+    ``("*.example.org",)``; ``()``: it opens no connection. A process whose capability ``network`` does not hold all of
+    them is refused the call; left out, the tool is taken to speak to any host. It is the tool's word: nothing keeps
+    its code from other hosts.
 
     A parameter of type ``EffectId`` is no argument of the call: it is handed what names its effect, the same at every
     attempt. probe: a function, ``async`` or not, that is given such an id when nobody knows what became of the call,
@@ -69,8 +73,15 @@ def tool(function: Any = None, /, *, probe: Any = None, **options: Any) -> Any:
     Raises TypeError when the function cannot be described so.
     """
 
+    if isinstance(network, str):
+        raise TypeError(
+            f"network is {network!r}: give a tuple of hosts, such as ({network!r},), or () for none"
+        )
+    hosts = tuple(network)
+
     def mark(function: Any) -> Any:
-        setattr(function, TOOL_MARK, _declare(function, {**options, "probe": probe is not None}))
+        said = {**options, "probe": probe is not None, "network": hosts}
+        setattr(function, TOOL_MARK, _declare(function, said))
         if probe is not None:
             _check_probe(function, probe)
             setattr(function, PROBE_MARK, probe)

@@ -9,8 +9,9 @@
         assert [each.arguments for each in twin.calls] == [{"name": "Ada"}]
 
 A tool that is a function runs, with its arguments checked by its own declaration as a node checks them; one that is a
-list answers from that, in order. A model answers from ``answers``. What a node does beside, it does not: no policy,
-no deadline, no ledger, no other process.
+list answers from that, in order. A model answers from ``answers``. With ``network`` a function whose declaration goes
+beyond it is denied, as by a process with that capability. What a node does beside, it does not: no other policy, no
+deadline, no ledger, no other process.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kernel.abi import (
@@ -37,6 +39,8 @@ from kernel.abi import (
     TurnResult,
     ValueName,
 )
+from kernel.model.capability import against_network
+from kernel.operations.rights.capabilities import read_capabilities
 from kernel.toolbox.arguments import ArgumentsError, Validator, canonical_json, parse_arguments
 from kernel.worker.worker import render
 from weftos.decorators import TOOL_MARK
@@ -67,7 +71,8 @@ def call(tool: ToolFunction, /, **arguments: Any) -> ToolResult:
 
 class Twin(Syscalls):
     """One process of ``behaviour``, and the node that it asks. ``tools`` are those that it may use, by the names that a
-    node would know them by. ``time_s`` and ``random_bits``: what it is told of both.
+    node would know them by. ``network``: the hosts that they may declare to use, None for any, () for none; scripted
+    ones declare nothing and are not asked. ``time_s`` and ``random_bits``: what it is told of both.
 
     ``calls``, ``questions`` and ``logged`` hold what it did; ``records`` what it remembers, by session.
     """
@@ -80,6 +85,7 @@ class Twin(Syscalls):
         answers: Iterable[str | ModelAnswer] = (),
         config: Mapping[str, Any] | None = None,
         name: str = "twin",
+        network: Sequence[str] | None = None,
         time_s: float = 1_000_000.0,
         random_bits: int = 4,
     ) -> None:
@@ -94,11 +100,13 @@ class Twin(Syscalls):
             if callable(made):
                 _declaration(made)
         self._answers = list(answers)
-        self._time_s, self._random_bits = time_s, random_bits
+        self._values: dict[ValueName, float | int] = {"now": time_s, "random": random_bits}
         self._session = ""
         self._traps = False
         self._messages = 0
-        info = ProcessInfo(1, f"/user/{name}", name, behaviour.__name__, dict(config or {}))
+        address = f"/user/{name}"
+        self._against = partial(against_network, _hosts(network), address)
+        info = ProcessInfo(1, address, name, behaviour.__name__, dict(config or {}))
         self._behaviour = behaviour(info)
 
     def handle(self, text: str, *, sender: str = "operator", session: str = "") -> TurnResult:
@@ -134,7 +142,7 @@ class Twin(Syscalls):
         return sorted(self._tools)
 
     async def value(self, name: ValueName) -> float | int:
-        return self._time_s if name == "now" else self._random_bits
+        return self._values[name]
 
     async def monitor(self, target: str) -> Monitored:
         return Monitored("", _ALONE)
@@ -169,6 +177,9 @@ class Twin(Syscalls):
         if made is None:
             return _told(asked.name, "denied", f"the process may not use {asked.name}")
         if callable(made):
+            why = self._against(_declaration(made))
+            if why:
+                return _told(asked.name, "denied", f"capability: {why}")
             return await _call(made, asked.name, asked.arguments, f"effect-{len(self.calls) + 1}")
         if not made:
             raise AssertionError(f"another call of {asked.name}, and its list has no more results")
@@ -192,6 +203,11 @@ async def _call(tool: ToolFunction, name: str, text: str, effect: str) -> ToolRe
         return _told(name, "ok", render(returned))
     except Exception as error:  # a tool's fault is data for whoever called it
         return _told(name, "error", f"{type(error).__name__}: {error}")
+
+
+def _hosts(network: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Raises ValueError for what no capability has."""
+    return read_capabilities({"network": network}).network
 
 
 def _told(name: str, status: OutcomeStatus, text: str) -> ToolResult:

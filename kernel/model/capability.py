@@ -5,14 +5,16 @@ Rights.of(names | None)                   rights.names() -> list[str] | None    
 intersect(*rights) -> Rights              of the agent and the sender
 child_of(parent, wanted) -> Rights        ``wanted``, or CapabilityError that names what exceeds
 tools_of(spec's tools, deny, known)       the names that they mean; what is denied is not among them
+beyond(network, hosts)                    those hosts that a capability does not hold; against_network: in words
 handed_down(above, address, wanted)       the capabilities of a child; CapabilityError names every excess
 may_address(held, address, to, peer)      whether its message scope holds somebody
 may_enter(paths, path)                    whether they hold a path of the workspace
 may_make(held, own, behaviour)            whether it may give a child that behaviour
 
 Patterns: ``*`` is any characters, ``?`` one. A pattern is within another when that is the same, or ends with its only
-``*`` and what is before that begins both: so what a child may be given is decided without a list of all names, and a
-pattern that is within another in some other way is refused, never granted by mistake.
+``*`` and what is before that begins both, or begins with its only ``*`` and what is behind that ends both: so what a
+child may be given is decided without a list of all names, and a pattern that is within another in some other way is
+refused, never granted by mistake.
 
 Message scopes are of the process itself: the subtree of a child is smaller than its parent's. A child may always be
 given its ``parent``, which has made it, unless that one speaks to nobody.
@@ -25,6 +27,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
+from kernel.abi import ToolDeclaration
 from kernel.errors import CapabilityError
 from kernel.model.address import is_below
 from kernel.model.address import parent as parent_of
@@ -109,8 +112,10 @@ def is_within(pattern: str, wanted: str) -> bool:
     """Whether everything that ``wanted`` means, ``pattern`` means too, as far as that can be seen."""
     if pattern == wanted or not is_pattern(wanted):
         return pattern == wanted or fnmatchcase(wanted, pattern)
-    begin = pattern[:-1]
-    return pattern.endswith("*") and not is_pattern(begin) and _fixed(wanted).startswith(begin)
+    begin, end = pattern[:-1], pattern[1:]
+    if pattern.endswith("*") and not is_pattern(begin):
+        return _fixed(wanted).startswith(begin)
+    return pattern.startswith("*") and not is_pattern(end) and _fixed_end(wanted).endswith(end)
 
 
 def not_within(patterns: Collection[str], wanted: Iterable[str]) -> list[str]:
@@ -121,6 +126,11 @@ def not_within(patterns: Collection[str], wanted: Iterable[str]) -> list[str]:
 def _fixed(pattern: str) -> str:
     """What all names begin with that it means."""
     return pattern[: min((at for at in map(pattern.find, "*?") if at >= 0), default=len(pattern))]
+
+
+def _fixed_end(pattern: str) -> str:
+    """What all names end with that it means."""
+    return pattern[max(pattern.rfind("*"), pattern.rfind("?")) + 1 :]
 
 
 def tools_of(tools: Iterable[str], deny: Collection[str], known: Iterable[str]) -> frozenset[str]:
@@ -155,6 +165,7 @@ def handed_down(above: Capabilities, address: str, wanted: Capabilities) -> Capa
         topics=_patterns("topics", above.topics, wanted.topics, faults),
         memory=_memory(above.memory, wanted.memory, faults),
         paths=_paths(above.paths, wanted.paths, faults),
+        network=_patterns("network", above.network, wanted.network, faults),
         behaviours=_behaviours(above.behaviours, wanted.behaviours, faults),
         dedicated=_dedicated(above, wanted, faults),
     )
@@ -262,6 +273,23 @@ def may_address(held: Capabilities, address: str, to: str, peer: str = "") -> bo
 def _is_listed(pattern: str, to: str, peer: str) -> bool:
     local, _, node = pattern.partition("@")
     return fnmatchcase(to, local) and (fnmatchcase(peer, node) if node and peer else node == peer)
+
+
+def beyond(network: Collection[str] | None, hosts: Iterable[str]) -> list[str]:
+    """Those of ``hosts`` that a capability ``network`` does not hold; None holds them all."""
+    return [] if network is None else not_within(network, hosts)
+
+
+def against_network(network: Collection[str] | None, address: str, tool: ToolDeclaration) -> str:
+    """Why the process at ``address`` may not use a tool that declares those hosts; empty when it may."""
+    if not beyond(network, tool.network):
+        return ""
+    held = f"of the network {', '.join(network)}" if network else "no network"
+    return f"{address} may use {held}, and {tool.name} declares that it uses {_hosts(tool.network)}"
+
+
+def _hosts(hosts: Collection[str]) -> str:
+    return "any host" if "*" in hosts else ", ".join(hosts)
 
 
 def may_enter(paths: Iterable[str], path: str) -> bool:

@@ -1,4 +1,4 @@
-"""Scope: to whom a process may speak, whether it makes children, which documents and files it may use.
+"""Scope: to whom a process may speak, whether it makes children, which documents, files and hosts it may use.
 
 All of it stands in the specification of the process that acts (:mod:`kernel.model.capability`). Who is no process of
 this node, a person or a peer, has no scope, and what the node itself brings, an answer or the end of a monitor, needs
@@ -7,8 +7,20 @@ none.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from kernel.abi import ToolDeclaration
 from kernel.errors import CapabilityError
-from kernel.model.capability import matching, may_address, may_enter, not_within
+from kernel.model.capability import (
+    against_network,
+    beyond,
+    matching,
+    may_address,
+    may_enter,
+    not_within,
+    tools_of,
+)
+from kernel.model.spec import ProcessSpec
 from kernel.operations.rights.capabilities import UNRESTRICTED, Capabilities
 from kernel.policy.proposal import (
     Broadcast,
@@ -27,9 +39,25 @@ from kernel.policy.proposal import (
     WriteMemory,
     deny,
 )
+from kernel.toolbox.registry import ToolEntry
 
 FILE_TOOLS = ("file_read", "file_list", "file_write")
 """Built-in tools that take a path of the workspace. What a tool of somebody else's opens, its sandbox is to say."""
+
+
+def held_tools(spec: ProcessSpec, known: Mapping[str, ToolEntry]) -> frozenset[str]:
+    """The tools that a process has in a turn: those that its words mean, which are not denied to it, and which declare
+    no host beyond its capability. One that is not known may be configured later, and is judged then.
+    """
+    capabilities = spec.capabilities
+    tools = tools_of(spec.tools, capabilities.deny, known)
+    if capabilities.network is None:
+        return tools
+    return frozenset(
+        name
+        for name in tools
+        if name not in known or not beyond(capabilities.network, known[name].declaration.network)
+    )
 
 
 def scope_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
@@ -45,7 +73,7 @@ def scope_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
 def _against(held: Capabilities, address: str, operation: Operation, facts: Facts) -> str:
     match operation:
         case UseTool(declaration, arguments):
-            return _tool(held, address, declaration.name, arguments.get("path", "."))
+            return _tool(held, address, declaration, arguments.get("path", "."))
         case SendMessage(to, answers=False, peer=peer) if not may_address(held, address, to, peer):
             return f"{address} may send messages to {_whom(held)}, not to {f'{to}@{peer}' if peer else to}"
         case Deliver(to) if not may_address(held, address, to):
@@ -71,7 +99,8 @@ def _against(held: Capabilities, address: str, operation: Operation, facts: Fact
     return ""
 
 
-def _tool(held: Capabilities, address: str, name: str, path: object) -> str:
+def _tool(held: Capabilities, address: str, tool: ToolDeclaration, path: object) -> str:
+    name = tool.name
     pattern = matching(held.deny, name)
     if pattern is not None:
         return f"{name} is denied to {address} (deny {pattern})"
@@ -79,7 +108,7 @@ def _tool(held: Capabilities, address: str, name: str, path: object) -> str:
         return (
             f"{address} may use {', '.join(held.paths) or 'nothing'} of its workspace, not {str(path)[:200]}"
         )
-    return ""
+    return against_network(held.network, address, tool)
 
 
 def _memory(held: Capabilities, address: str, scope: str) -> str:

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Any, get_args
 
 from kernel.abi import Effects, OnDoubt, Role, Sandbox, ToolDeclaration
+from kernel.operations.rights.capabilities import host_faults
 from kernel.toolbox.arguments import SchemaError, Validator, canonical_json
 
 MAX_DESCRIPTION_BYTES = 4096
@@ -31,6 +32,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "confirmation": bool,
     "effect_parameter": str,
     "probe": bool,
+    "network": (list, tuple),
 }
 
 
@@ -57,6 +59,7 @@ def check_declaration(declaration: ToolDeclaration) -> list[str]:
         faults.append(f"timeout_s is {declaration.timeout_s}, must be above 0 and at most {MAX_TIMEOUT_S:g}")
     if unknown := [role for role in declaration.roles if role not in get_args(Role)]:
         faults.append(f"roles has {unknown[0][:40]!r}, must be of {', '.join(get_args(Role))}")
+    faults += host_faults(declaration.network)
     faults += _schema_faults(declaration.parameters)
     return faults + _probe_faults(declaration)
 
@@ -110,8 +113,12 @@ def declaration_from_data(data: Any) -> ToolDeclaration:
     ]
     if not faults and not all(isinstance(role, str) for role in data["roles"]):
         faults.append("roles holds what is no text")
+    if not faults and not all(isinstance(host, str) for host in data["network"]):
+        faults.append("network holds what is no text")
     if not faults:
-        declaration = ToolDeclaration(**{**data, "roles": tuple(data["roles"])})
+        declaration = ToolDeclaration(
+            **{**data, "roles": tuple(data["roles"]), "network": tuple(data["network"])}
+        )
         faults = check_declaration(declaration)
         if not faults:
             return declaration

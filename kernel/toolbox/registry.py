@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from kernel.abi import ToolDeclaration
@@ -102,8 +102,8 @@ def _entry(declaration: ToolDeclaration, source: ToolSource | None) -> ToolEntry
 
 
 def builtin_declarations() -> list[ToolDeclaration]:
-    """The built-in tools."""
-    return [*_worker_tools(), *_node_tools(), *memory_declarations()]
+    """The built-in tools. None of them opens a connection: what goes to other nodes, or to a model, the node sends."""
+    return [replace(each, network=()) for each in (*_worker_tools(), *_node_tools(), *memory_declarations())]
 
 
 def _worker_tools() -> list[ToolDeclaration]:

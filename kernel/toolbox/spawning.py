@@ -71,6 +71,7 @@ def _capabilities() -> dict[str, Any]:
         "topics": patterns,
         "memory": {"type": "array", "items": {"enum": list(get_args(MemoryScope))}, "maxItems": 2},
         "paths": {**patterns, "description": "Parts of the workspace."},
+        "network": {**patterns, "description": "Hosts its tools may declare to use; empty for none."},
         "behaviours": {**patterns, "description": "That it may give agents it starts."},
         "dedicated": {**truth, "description": "Whether agents it starts may have cells of their own."},
     }

@@ -14,6 +14,27 @@ from tests.places import ROOT
 from weftos import WeftosError
 
 EXAMPLES = own_code(ROOT / "examples")
+HOSTS = """
+from weftos import tool
+
+
+@tool(effects="none", network=("bank.example.org",))
+def ask_bank() -> str:
+    'Ask.'
+    return "rich"
+
+
+@tool(effects="none")
+def ask_anybody() -> str:
+    'Ask.'
+    return "hello"
+
+
+@tool(effects="none", network=())
+def tell() -> str:
+    'Count.'
+    return "1"
+"""
 FILES = ("README.md", "surveyor.py", "word_count.py")
 
 
@@ -71,6 +92,28 @@ def test_a_tool_that_a_process_does_not_hold_is_refused_to_it(fresh: LiveNode, t
     assert denied["status"] == "denied"
     [unusable] = node.logged("tool not usable")
     assert (unusable["tool"], "no_such_module" in unusable["why"]) == ("missing", True)
+
+
+def test_a_process_without_the_network_uses_no_tool_that_declares_it(fresh: LiveNode, tmp_path: Path) -> None:
+    node, code = fresh, tmp_path / "hosts.py"
+    code.write_text(HOSTS)
+    for name in ("ask_bank", "ask_anybody", "tell"):
+        node.configuration += f'[tools.{name}]\nimport = "hosts:{name}"\npython_path = ["{tmp_path}"]\n'
+    node.up()
+    tools = ["--tools", "ask_bank,ask_anybody,tell"]
+    for name, network in (("ada", "network="), ("bob", "network=*.example.org"), ("eve", "spawn=no")):
+        said = node.cli("spawn", name, "--behaviour", "planner", *tools, "--capability", network)
+        assert said.returncode == 0, said.stderr
+    calls: list[tuple[str, dict[str, str]]] = [(tool, {}) for tool in ("ask_bank", "ask_anybody", "tell")]
+    statuses = {name: [each["status"] for each in node.plan(name, *calls)] for name in ("ada", "bob", "eve")}
+    assert statuses == {
+        "ada": ["denied", "denied", "ok"],
+        "bob": ["ok", "denied", "ok"],
+        "eve": ["ok", "ok", "ok"],
+    }
+    why = node.cli("policy", "explain", "ada", "ask_bank").stdout
+    assert "/user/ada may use no network, and ask_bank declares that it uses bank.example.org" in why
+    assert "ask_bank: allow" in node.cli("policy", "explain", "bob", "ask_bank").stdout
 
 
 def test_no_agent_changes_the_configuration_and_the_code_of_its_node(fresh: LiveNode, tmp_path: Path) -> None:

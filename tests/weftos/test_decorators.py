@@ -231,6 +231,18 @@ def test_a_function_that_cannot_be_described_is_refused_where_it_is_written(
     assert words in str(refusal.value)
 
 
+def test_a_tool_says_which_hosts_it_speaks_to() -> None:
+    @tool(network=("api.example.org",))
+    def fetch() -> str:
+        """Fetch."""
+        return ""
+
+    assert declaration_of(fetch).network == ("api.example.org",)
+    assert declaration_of(book).network == ("*",)
+    with pytest.raises(TypeError, match=r"give a tuple of hosts, such as \('a.org',\)"):
+        tool(network="a.org")  # type: ignore[call-overload]
+
+
 def test_an_unknown_option_is_refused() -> None:
     with pytest.raises(TypeError, match="efects"):
 

@@ -121,6 +121,24 @@ def test_what_it_may_not_use_is_denied() -> None:
     assert "status='denied'" in twin.handle("add").reply and twin.calls[0].result.status == "denied"
 
 
+def test_a_tool_that_declares_hosts_beyond_its_network_is_denied() -> None:
+    here = Twin(Cook, tools={"add": add, "pay": pay}, network=["bank.example.org"])
+    both = here.handle("both").reply
+    assert "may use of the network bank.example.org, and add declares that it uses any host" in both
+    assert [each.result.status for each in here.calls] == ["denied", "denied"]
+
+    @tool(network=("bank.example.org",))
+    def add_there(a: int) -> int:
+        """Add."""
+        return a + 1
+
+    there = Twin(Cook, tools={"add": add_there}, network=["*.example.org"])
+    assert "text='3'" in there.handle("add").reply
+    assert "text='five'" in Twin(Cook, tools={"add": ["five"]}, network=()).handle("add").reply
+    with pytest.raises(ValueError, match="is no host"):
+        Twin(Cook, network=["https://a.org"])
+
+
 def test_what_is_no_answer_is_refused() -> None:
     class Odd(Cook):
         async def handle(self, message: Message, sys: Syscalls) -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from kernel.control.asked import Asked
 from kernel.errors import NotFound, Refused
 from kernel.kernel import Kernel
-from kernel.model.capability import matching, tools_of
+from kernel.model.capability import matching
 from kernel.operations.operation import Handler
 from kernel.operations.rights.policy import Explain, Explained, Policy, Rule
 from kernel.policy.asker import Asker
 from kernel.policy.proposal import UseTool
+from kernel.policy.scope import held_tools
 from kernel.slices.tree.slots import Slot
 
 
@@ -32,7 +33,7 @@ class PolicyControl:
             raise Refused(f"{address} is a supervisor: it uses no tools")
         if entry is None:
             raise NotFound(f"no tool {request.tool!r:.80}; there are: {', '.join(sorted(kernel.registry))}")
-        held = tools_of(slot.spec.tools, slot.spec.capabilities.deny, kernel.registry)
+        held = held_tools(slot.spec, kernel.registry)
         asker = Asker("operator", "control", process=address, rights=held)
         paths = slot.spec.capabilities.paths
         arguments = (

@@ -6,6 +6,7 @@ above it. What the words mean for parent and child is said in :mod:`kernel.model
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Annotated, Any, Literal, get_args
@@ -29,9 +30,10 @@ class Capabilities:
     speak, and whom it may watch: ``all``; its ``subtree``, all below it; its ``children``; its ``parent``; those
     ``listed``, addresses or ADDRESS@NODE; or ``none``. ``spawn``: whether it makes children. ``topics`` that it
     publishes to and hears. ``memory``: documents that it reads and writes: its ``own``, with those above it, and those
-    ``shared`` with all. ``paths``: what of its workspace its file tools see, each with all below. ``behaviours`` that
-    it may give the children it makes, beside its own, and ``dedicated``: whether it may give them cells of their own
-    when it has none itself. Of these two nobody has more than is said, whoever is above.
+    ``shared`` with all. ``paths``: what of its workspace its file tools see, each with all below. ``network``: hosts
+    that the tools it uses may declare to speak to; what a tool really does is its sandbox's to bound. ``behaviours``
+    that it may give the children it makes, beside its own, and ``dedicated``: whether it may give them cells of their
+    own when it has none itself. Of these two nobody has more than is said, whoever is above.
     """
 
     _: KW_ONLY
@@ -42,6 +44,7 @@ class Capabilities:
     topics: Patterns | None = None
     memory: tuple[MemoryScope, ...] | None = None
     paths: Patterns | None = None
+    network: Patterns | None = None
     behaviours: Patterns | None = None
     dedicated: bool | None = None
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # where it is part of another request
@@ -65,7 +68,7 @@ class Capabilities:
             for each in self.paths or ()
             if each.startswith("/") or ".." in each.split("/")
         ]
-        return faults
+        return faults + host_faults(self.network or ())
 
     def told(self) -> dict[str, Any]:
         """The fields that say something, as JSON has them."""
@@ -79,6 +82,20 @@ class Capabilities:
 
 OF_PATTERNS = ("deny", "listed", "topics", "paths", "behaviours")
 UNRESTRICTED = Capabilities()
+_HOST = re.compile(r"[a-z0-9._*?-]{1,253}|[0-9a-f:.*?]{2,45}").fullmatch
+_PORT = re.compile(r"[^:]*:[^:]*").fullmatch
+
+
+def host_faults(hosts: tuple[str, ...]) -> list[str]:
+    """What is no list of hosts, as ``network`` has them in a capability and in the declaration of a tool."""
+    if len(hosts) > MOST_PATTERNS:
+        return [f"network has {len(hosts)} hosts, at most {MOST_PATTERNS} are allowed"]
+    return [
+        f"network {each[:80]!r} is no host: give a name or an address in lower case, without scheme, port and path; "
+        "* and ? stand for any"
+        for each in hosts
+        if not _HOST(each) or _PORT(each)
+    ]
 
 
 def _pattern_faults(name: str, patterns: tuple[str, ...]) -> list[str]:
@@ -135,6 +152,7 @@ _READERS: Mapping[str, Callable[[str, object], Any]] = {
     "topics": _texts,
     "memory": _texts,
     "paths": _texts,
+    "network": _texts,
     "behaviours": _texts,
     "dedicated": _truth,
 }

@@ -10,6 +10,7 @@ from kernel.model.capability import (
     EVERYTHING,
     NOTHING,
     Rights,
+    beyond,
     child_of,
     handed_down,
     intersect,
@@ -115,6 +116,10 @@ def test_what_is_within_a_pattern_means_nothing_that_it_does_not(
         ("file_*", "f*", False),
         ("a?", "a*", False),
         ("a*b", "aab", True),
+        ("*.example.org", "api.example.org", True),
+        ("*.example.org", "*.api.example.org", True),
+        ("*.example.org", "api.*.org", False),
+        ("*.example.org", "*", False),
         ("a*b", "a*cb", False),  # it is, but that is not seen: refused, never granted by mistake
         ("ask", "ask*", False),
     ],
@@ -160,6 +165,7 @@ def capabilities(draw: st.DrawFn) -> Capabilities:
         paths=draw(
             st.one_of(st.none(), st.lists(st.sampled_from(["a", "a/b", ".", "b"]), max_size=2).map(tuple))
         ),
+        network=draw(st.one_of(st.none(), st.lists(patterns, max_size=2).map(tuple))),
     )
 
 
@@ -179,6 +185,8 @@ def test_a_child_may_nothing_that_its_parent_may_not_but_speak_to_its_parent(
     if above.topics is not None:
         assert had.topics is not None
         assert not matching(had.topics, name) or matching(above.topics, name)
+    if not beyond(had.network, [name]):
+        assert not beyond(above.network, [name])
     if above.memory is not None:
         assert set(had.memory or ()) <= set(above.memory) and had.memory is not None
     for path in ("a", "a/b", "a/b/c", "b", "c"):
@@ -197,12 +205,35 @@ def test_what_was_handed_down_is_handed_down_as_it_is(above: Capabilities, wante
 
 
 def test_all_that_goes_beyond_is_named_at_once() -> None:
-    above = Capabilities(messages="subtree", spawn=False, memory=("own",), paths=("docs",), topics=("a.*",))
-    wanted = Capabilities(messages="all", spawn=True, memory=("shared",), paths=(".",), topics=("b",))
+    above = Capabilities(
+        messages="subtree",
+        spawn=False,
+        memory=("own",),
+        paths=("docs",),
+        topics=("a.*",),
+        network=("*.x.org",),
+    )
+    wanted = Capabilities(
+        messages="all",
+        spawn=True,
+        memory=("shared",),
+        paths=(".",),
+        topics=("b",),
+        network=("y.org", "a.x.org"),
+    )
     with pytest.raises(CapabilityError) as caught:
         handed_down(above, PARENT, wanted)
-    for word in ("messages all", "spawn", "memory shared", r"paths .", "topics b"):
+    for word in ("messages all", "spawn", "memory shared", r"paths .", "topics b", "network y.org"):
         assert word in str(caught.value)
+    assert "a.x.org" not in str(caught.value)
+
+
+def test_who_has_no_network_gives_none_and_who_is_told_nothing_has_it_as_its_parent() -> None:
+    none = Capabilities(network=())
+    assert handed_down(none, PARENT, Capabilities()).network == ()
+    assert handed_down(Capabilities(), PARENT, Capabilities(network=("a.org",))).network == ("a.org",)
+    with pytest.raises(CapabilityError, match=r"does not have: network \*"):
+        handed_down(none, PARENT, Capabilities(network=("*",)))
 
 
 @pytest.mark.parametrize(
@@ -248,6 +279,12 @@ def test_a_path_that_leads_upwards_is_in_no_part_of_a_workspace() -> None:
         ({"deny": ["a[b]"]}, "and no"),
         ({"topics": [""]}, "1 to 256 printable characters"),
         ({"deny": ["x"] * 101}, "at most 100"),
+        ({"network": "a.org"}, "network is a list"),
+        ({"network": ["https://a.org"]}, "network 'https://a.org' is no host: give a name or an address"),
+        ({"network": ["a.org:443"]}, "without scheme, port and path"),
+        ({"network": ["A.org"]}, "in lower case"),
+        ({"network": [""]}, "network '' is no host"),
+        ({"network": ["x"] * 101}, "network has 101 hosts, at most 100"),
     ],
 )
 def test_every_wrong_capability_is_named(value: object, words: str) -> None:

@@ -38,6 +38,8 @@ def file_read(path: str) -> UseTool:
 
 
 PAY = UseTool(ToolDeclaration("pay", "Pay.", {}), {})
+CALC = UseTool(ToolDeclaration("calculator", "Count.", {}, network=()), {})
+FETCH = UseTool(ToolDeclaration("fetch", "Fetch.", {}, network=("api.example.org", "*.example.net")), {})
 KID = SpawnProcess(ProcessSpec("kid", tools=()), "/user/ada")
 
 
@@ -98,6 +100,24 @@ KID = SpawnProcess(ProcessSpec("kid", tools=()), "/user/ada")
             "may use own memory, and this is shared",
         ),
         (Capabilities(memory=()), PAY, ReadMemory(query="x"), "may use no memory"),
+        (
+            Capabilities(network=()),
+            CALC,
+            FETCH,
+            r"/user/ada may use no network, and fetch declares that it uses api.example.org, \*.example.net$",
+        ),
+        (
+            Capabilities(network=("*.example.org", "*.net")),
+            FETCH,
+            PAY,
+            r"of the network \*.example.org, \*.net, and pay declares that it uses any host",
+        ),
+        (
+            Capabilities(network=("*.example.org",)),
+            CALC,
+            FETCH,
+            "fetch declares that it uses api.example.org",
+        ),
     ],
 )
 def test_what_is_held_passes_and_the_rest_is_refused_in_words(
@@ -167,6 +187,34 @@ def test_a_person_can_give_a_child_less_and_never_more_than_the_agent_above_has(
             await control(Spawning.spawn, "two", tools=("file_x*",))
         of_none = SpawnRequest("two", supervisor=True, capabilities=Capabilities(spawn=False))
         assert of_none.check() == ["a supervisor runs no behaviour: leave out capabilities"]
+
+    on_twin(tmp_path, body)
+
+
+def test_a_process_without_the_network_has_the_tools_that_use_none_of_it(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        control = control_of(twin)
+        tools = ("spawn_agent", "file_*", "pay")
+        await twin.spawn("ada", tools=tools, capabilities=Capabilities(network=()))
+        await twin.send("ada")
+        ada = await twin.delivery()
+        assert ada.tools == ["file_list", "file_read", "file_write", "spawn_agent"]
+        refused = await twin.call_tool(ada, "pay", {})
+        assert refused["status"] == "denied", refused
+        assert "may use no network, and pay declares that it uses any host" in refused["text"]
+        more = {"name": "kid", "tools": ["file_read"], "capabilities": {"network": ["*"]}}
+        beyond = await twin.call_tool(ada, "spawn_agent", more, 1)
+        assert (beyond["status"], "network *" in beyond["text"]) == ("error", True)
+        await twin.call_tool(ada, "spawn_agent", {"name": "kid", "tools": ["file_read"]}, 2)
+        assert twin.kernel.state.slots["/user/ada/kid"].spec.capabilities.network == ()
+        denied = await control(Policy.explain, "ada", tool="pay")
+        assert denied["decision"] == "deny"
+        [rule] = [rule for rule in denied["rules"] if rule["rule"] == "scope_gate"]
+        assert rule["reasons"] == [
+            "capability: /user/ada may use no network, and pay declares that it uses any host"
+        ]
+        await twin.spawn("eve", tools=tools)
+        assert (await control(Policy.explain, "eve", tool="pay"))["decision"] == "allow"
 
     on_twin(tmp_path, body)
 

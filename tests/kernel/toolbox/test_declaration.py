@@ -44,6 +44,7 @@ def test_a_good_declaration_travels_unchanged(declaration: ToolDeclaration) -> N
         ({"timeout_s": float("nan")}, "timeout_s is nan"),
         ({"timeout_s": 1e9}, "at most 3600"),
         ({"roles": ("operator", "clerk")}, "roles has 'clerk', must be of operator, agent, peer"),
+        ({"network": ("a.org", "https://b.org")}, "network 'https://b.org' is no host"),
         ({"effect_parameter": "two words"}, "'two words' is no name of a parameter"),
         ({"effect_parameter": "x" * 65}, "is no name of a parameter"),
         (
@@ -90,6 +91,8 @@ def test_all_faults_are_named_at_once() -> None:
         {**declaration_to_data(GOOD), "timeout_s": "9"},
         {**declaration_to_data(GOOD), "roles": "clerk"},
         {**declaration_to_data(GOOD), "roles": [1]},
+        {**declaration_to_data(GOOD), "network": "a.org"},
+        {**declaration_to_data(GOOD), "network": [1]},
         {**declaration_to_data(GOOD), "parameters": []},
     ],
     ids=str,

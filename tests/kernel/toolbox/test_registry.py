@@ -36,6 +36,8 @@ def test_the_built_in_tools_and_where_they_run() -> None:
         "cancel_turn": (None, "local"),
     }
     assert list(registry) == sorted(registry)
+    assert {entry.declaration.network for entry in registry.values()} == {()}
+    assert OWN.network == ("*",), "a tool that says nothing may speak to anybody"
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,8 @@ def spawn(
             metavar="NAME=VALUE",
             help="What else it may do: deny=TOOL,..., messages=all, subtree, children, parent, listed or none, "
             "listed=ADDRESS,..., spawn=yes or no, topics=A,..., memory=own,shared, paths=A,..., "
-            "behaviours=B,... and dedicated=yes or no for the children it makes; once for each. "
+            "network=HOST,... that its tools may declare to use, behaviours=B,... and dedicated=yes or no for the "
+            "children it makes; once for each. "
             "Names may hold * and ?. What is left out it has as the agent above it [all].",
         ),
     ] = None,

@@ -34,6 +34,7 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
     "topics": _names,
     "memory": _names,
     "paths": _names,
+    "network": _names,
     "behaviours": _names,
     "dedicated": _truth,
 }
