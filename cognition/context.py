@@ -22,13 +22,10 @@ _MARK = " [shortened]"
 class ContextBounds:
     """What one agent shows a model and remembers.
 
-    ``history_tokens``: system prompt and history together. ``round_bytes``: all results of one round, shared
-    out evenly. ``turn_bytes``: everything one turn adds. ``remember_bytes``: one exchange as the session
-    keeps it.
+    ``round_bytes``: all results of one round, shared out evenly. ``turn_bytes``: everything one turn adds.
+    ``remember_bytes``: one exchange as the session keeps it.
     """
 
-    history_tokens: int = 8_000
-    rounds: int = 25
     calls_per_round: int = 32
     round_bytes: int = 256 * 2**10
     turn_bytes: int = 2 * 2**20
@@ -104,19 +101,21 @@ def _is_message(record: Record) -> bool:
     )
 
 
-def build_context(
-    system_prompt: str, history: Sequence[Record], question: Record, history_tokens: int
-) -> tuple[Record, ...]:
-    """System prompt, the newest exchanges that fit into ``history_tokens``, and the question (always)."""
-    head = [{"role": "system", "content": system_prompt}] if system_prompt else []
-    left = history_tokens - sum(map(estimate_tokens, head))
+def system_records(system_prompt: str) -> tuple[Record, ...]:
+    """The system prompt as a model is shown it; nothing where it is empty."""
+    return ({"role": "system", "content": system_prompt},) if system_prompt else ()
+
+
+def fitting(history: Sequence[Record], most_tokens: int, beside: Sequence[Record]) -> tuple[Record, ...]:
+    """The newest sound exchanges that fit into ``most_tokens`` together with what stands ``beside`` them."""
+    left = most_tokens - sum(map(estimate_tokens, beside))
     kept: list[list[Record]] = []
     for exchange in reversed(sound_exchanges(history)):
         left -= sum(map(estimate_tokens, exchange))
         if left < 0:
             break
         kept.append(exchange)
-    return (*head, *(record for exchange in reversed(kept) for record in exchange), question)
+    return tuple(record for exchange in reversed(kept) for record in exchange)
 
 
 def call_record(text: str, calls: Sequence[ToolCall]) -> Record:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from kernel.errors import Invalid
@@ -49,6 +50,16 @@ def check_depth(value: Any, what: str, limit: int = MAX_DEPTH) -> None:
             return
         level = [each for items in inner for each in items]
     raise Invalid(f"{what} is nested deeper than {limit}")
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``above`` says, and of ``below`` what it does not say; tables that both have are merged too."""
+    both = {
+        name: merged(below[name], each)
+        for name, each in above.items()
+        if isinstance(each, dict) and isinstance(below.get(name), dict)
+    }
+    return {**below, **above, **both}
 
 
 def sha256_hex(text: str) -> str:

@@ -18,7 +18,7 @@ from kernel.operations.spawning import Isolation
 from kernel.process.live import LiveProcess
 from kernel.signals import Signals
 from kernel.state.state import State
-from kernel.values import canonical
+from kernel.values import canonical, merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class CellLauncher:
         """What a process is told. Replicas have the very same: theirs is made once, and nobody changes it."""
         of = (told, spec.config)
         if self._told is None or not all(map(is_, of, self._told[0])):
-            self._told = of, {**told, **spec.config}
+            self._told = of, merged(told, spec.config)
         return self._told[1]
 
     def _domain(self, entry: BehaviourEntry, spec: ProcessSpec) -> str:

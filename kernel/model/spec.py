@@ -21,7 +21,7 @@ from kernel.operations.spawning import (
     Restart,
     ShutdownS,
 )
-from kernel.values import check_depth
+from kernel.values import check_depth, merged
 
 DEFAULT_TOOLS = ("calculator", "file_read", "file_list")
 _RESTARTS = get_args(Restart)
@@ -125,7 +125,7 @@ class ProcessSpec:
 
     def made(self, name: str, workspace: str, config: dict[str, Any]) -> ProcessSpec:
         """A child of this template, with its own name, workspace and what it adds to the configuration."""
-        return replace(self, name=name, workspace=workspace, config={**self.config, **config})
+        return replace(self, name=name, workspace=workspace, config=merged(self.config, config))
 
     def is_of(self, template: ProcessSpec) -> bool:
         """Whether it is a child of that template."""

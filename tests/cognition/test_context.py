@@ -9,16 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cognition.context import (
-    build_context,
     cut_text,
     estimate_tokens,
+    fitting,
     remembered,
     result_records,
     sound_exchanges,
+    system_records,
 )
 from kernel.abi import ToolCall, ToolResult
-
-QUESTION = {"role": "user", "content": "now"}
 
 
 def user(text: str) -> dict[str, Any]:
@@ -39,19 +38,22 @@ WORKED = [user("b"), assistant("", "1", "2"), tool("2"), tool("1"), assistant("d
 
 def test_history_comes_whole_when_it_fits() -> None:
     history = [user("a"), assistant("A"), *WORKED]
-    system = {"role": "system", "content": "s"}
-    assert build_context("s", history, QUESTION, 10_000) == (system, *history, QUESTION)
+    assert fitting(history, 10_000, ()) == (*history,)
 
 
 def test_history_is_cut_at_whole_exchanges_newest_kept() -> None:
     history = [user("a" * 400), assistant("A"), *WORKED, user("c"), assistant("C")]
     budget = sum(map(estimate_tokens, [*WORKED, user("c"), assistant("C")]))
-    assert build_context("", history, QUESTION, budget) == (*history[2:], QUESTION)
-    assert build_context("", history, QUESTION, budget - 1) == (*history[7:], QUESTION)
+    assert fitting(history, budget, ()) == (*history[2:],)
+    assert fitting(history, budget - 1, ()) == (*history[7:],)
 
 
-def test_the_question_is_shown_whatever_the_budget() -> None:
-    assert build_context("long prompt", WORKED, QUESTION, 0)[-1] == QUESTION
+def test_what_stands_beside_the_history_takes_of_its_room() -> None:
+    beside = system_records("s" * 40)
+    room = sum(map(estimate_tokens, (*beside, *WORKED)))
+    assert fitting(WORKED, room, beside) == (*WORKED,)
+    assert fitting(WORKED, room - 1, beside) == ()
+    assert system_records("") == ()
 
 
 def test_exchanges_that_a_server_would_refuse_are_left_out() -> None:
@@ -81,7 +83,7 @@ def test_records_before_the_first_question_are_left_out() -> None:
     st.lists(st.sampled_from([user("u"), assistant("a"), assistant("", "1"), tool("1")])), st.integers(0, 60)
 )
 def test_whatever_history_is_shown_is_sound(history: list[dict[str, Any]], budget: int) -> None:
-    shown = build_context("", history, QUESTION, budget)[:-1]
+    shown = fitting(history, budget, ())
     assert [record for exchange in sound_exchanges(shown) for record in exchange] == list(shown)
     assert sum(map(estimate_tokens, shown)) <= budget
 

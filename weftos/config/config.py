@@ -11,17 +11,21 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
+from cognition.config.agent_config import AgentConfig
+from cognition.config.check import faults_of, hints_of, parse
+from cognition.turn.builder import PipelineError
+from cognition.turn.order import builder_of
 from kernel.operations.node import Setting
 from weftos.config.app_file import App, read_app
 from weftos.config.config_file import ConfigError, KeyPath, find_line, read_toml
-from weftos.config.settings import Settings
+from weftos.config.settings import TABLES, Settings
 from weftos.safe_text import safe_text
 
 __all__ = ["Config", "ConfigError", "Origin", "default_file", "load", "validate_file"]
@@ -61,7 +65,9 @@ class Config:
 
     def view(self) -> list[Setting]:
         """Every value as ``{"key", "value", "origin"}``, in the order of the sections."""
-        values = _flatten(self.settings.model_dump(by_alias=True))
+        known = self.settings.model_dump(by_alias=True)
+        whole = {name: asdict(parse(kind, known[name], name)) for name, kind in TABLES.items()}
+        values = _flatten({**known, **whole})
         return [
             {"key": key, "value": value, "origin": str(self.origins.get(key, DEFAULT))}
             for key, value in values
@@ -170,9 +176,22 @@ class _Layers:
             settings = Settings.model_validate(self._values)
         except ValidationError as error:
             self._faults += [self._fault(details) for details in error.errors(include_url=False)]
+        for name, kind in TABLES.items():
+            for fault in faults_of(kind, self._values.get(name, {}), name):
+                where = self._origin_near(tuple(fault.key.partition("[")[0].split(".")))
+                self._faults.append(f"{where}: {fault}")
+        if settings is not None and not self._faults:
+            self._check_pipeline(settings)
         if settings is None or self._faults:
             raise ConfigError(*self._faults)
         return settings
+
+    def _check_pipeline(self, settings: Settings) -> None:
+        """Stages that do not fit together are known before an agent starts."""
+        try:
+            builder_of(parse(AgentConfig, settings.agent, "agent").pipeline).build()
+        except PipelineError as error:
+            self._faults.append(f"{self._origin_near(('agent', 'pipeline'))}: agent.{error}")
 
     def _add(self, key: KeyPath, value: Any, origin: Origin) -> None:
         """Set ``key``, or note why it cannot be set."""
@@ -241,6 +260,8 @@ def _resolve(key: KeyPath) -> FieldInfo | None:
     model: Any = Settings
     field: FieldInfo | None = None
     for depth, part in enumerate(key):
+        if depth == 1 and key[0] in TABLES:
+            model = TABLES[key[0]]
         if get_origin(model) is dict:
             model, field = get_args(model)[1], None
             continue
@@ -253,14 +274,18 @@ def _resolve(key: KeyPath) -> FieldInfo | None:
 
 
 def _names(model: Any) -> dict[str, FieldInfo]:
+    if isinstance(model, type) and is_dataclass(model):
+        return {name: FieldInfo.from_annotation(hint) for name, hint in hints_of(model).items()}
     if not _is_table(model):
         return {}
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def _is_table(annotation: Any) -> bool:
-    return get_origin(annotation) is dict or (
-        isinstance(annotation, type) and issubclass(annotation, BaseModel)
+    return (
+        get_origin(annotation) is dict
+        or is_dataclass(annotation)
+        or (isinstance(annotation, type) and issubclass(annotation, BaseModel))
     )
 
 
@@ -318,8 +343,12 @@ def _flatten(value: Mapping[str, Any], above: KeyPath = ()) -> Iterator[tuple[st
 def _from_text(field: FieldInfo, text: str) -> Any:
     """What the text of a variable means for ``field``; the text itself when it means nothing there."""
     annotation: Any = field.annotation
+    if type(None) in get_args(annotation):
+        [annotation] = [each for each in get_args(annotation) if each is not type(None)]
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
     try:
-        if get_origin(annotation) is list:
+        if get_origin(annotation) in (list, tuple):
             return json.loads(text)
         return TypeAdapter(annotation).validate_strings(text)
     except (ValueError, RecursionError):

@@ -7,6 +7,7 @@ A secret is never a value: a provider names the environment variable that holds 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -21,6 +22,7 @@ from pydantic import (
     model_validator,
 )
 
+from cognition.config.agent_config import AgentConfig
 from kernel.bounds import Bounds
 from kernel.bounds import check as check_bounds
 from kernel.budget.price import NOTHING, Price
@@ -312,6 +314,10 @@ class MemorySettings(Section):
     budget_tokens: Annotated[int, Field(ge=0, le=1_000_000)] = 1_500
 
 
+TABLES: Mapping[str, type] = {"agent": AgentConfig}
+"""Sections whose schema is cognition's own: what agents are told of it, cells check by the same."""
+
+
 class LedgerSettings(Section):
     """``publish_s``: the published ledger (``ledger/``) is brought up to date at most so often. A segment of the
     journal is closed when it is over ``segment_bytes``; when closed ones come to ``compact_bytes``, a snapshot takes
@@ -339,6 +345,7 @@ class Settings(Section):
     peers: dict[Name, PeerSettings] = Field(default_factory=dict, max_length=256)
     providers: dict[Name, ProviderSettings] = Field(default_factory=dict, max_length=64)
     model: ModelSettings = ModelSettings()
+    agent: dict[str, Any] = Field(default_factory=dict)
     tools: dict[Name, ToolSettings] = Field(default_factory=dict, max_length=1000)
     behaviours: dict[Name, BehaviourSettings] = Field(default_factory=dict, max_length=1000)
     limits: LimitSettings = LimitSettings()

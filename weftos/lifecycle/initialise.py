@@ -48,6 +48,16 @@ CONFIGURATION = """\
 # output = "2.00"
 # cached = "0.025"            # of what is read and was kept; left out: as input
 
+# What every agent gets; a spawn may say otherwise of its own.
+# [agent]
+# system_prompt = "Answer in one sentence."
+# [agent.pipeline]
+# skip_stages = []            # stages that are left out; docs/agent.md names them
+# [agent.history]
+# max_tokens = 8192           # system prompt and history together
+# [agent.execution]
+# max_tool_rounds = 25
+
 # A tool of your own: a decorated Python function, run in a worker process.
 # [tools.word_count]
 # import = "mytools:word_count"

@@ -592,7 +592,7 @@ def _record_boot(context: BootContext, recorder: Recorder, peers: Sequence[Peer]
 
 
 def _behaviours(config: Config) -> dict[str, BehaviourEntry]:
-    told = {"recall_tokens": config.settings.memory.budget_tokens}
+    told = {"recall_tokens": config.settings.memory.budget_tokens, **config.settings.agent}
     known = {AGENT.name: replace(AGENT, config=told)}
     for name, entry in config.settings.behaviours.items():
         package = f"{entry.import_.partition(':')[0].partition('.')[0]}|{':'.join(entry.python_path)}"

@@ -412,3 +412,48 @@ def test_a_wrong_price_is_named(tmp_path: Path, line: str, words: str) -> None:
     text = f'[providers.p]\nkind = "openai"\nbase_url = "http://h/v1"\n[providers.p.prices.m]\n{line}\n'
     faults = refused(tmp_path, text)
     assert any(words in fault for fault in faults), faults
+
+
+def test_what_agents_are_told_is_checked_by_their_own_schema(tmp_path: Path) -> None:
+    text = '[agent]\nsystem_prompt = "Be brief."\n[agent.history]\nmax_tokens = 100\n'
+    config = load(
+        written(tmp_path, text).parent,
+        environment={
+            "WEFTOS_AGENT__EXECUTION__MAX_TOOL_ROUNDS": "3",
+            "WEFTOS_AGENT__PIPELINE__SKIP_STAGES": '["tool_split"]',
+            "WEFTOS_AGENT__TOOLS": '["calculator"]',
+        },
+    )
+    assert config.settings.agent == {
+        "system_prompt": "Be brief.",
+        "history": {"max_tokens": 100},
+        "execution": {"max_tool_rounds": 3},
+        "pipeline": {"skip_stages": ["tool_split"]},
+        "tools": ["calculator"],
+    }
+    assert origin(config, "agent.history.max_tokens").endswith("weftos.toml:4")
+    assert origin(config, "agent.execution.max_tool_rounds") == (
+        "variable WEFTOS_AGENT__EXECUTION__MAX_TOOL_ROUNDS"
+    )
+    assert origin(config, "agent.recall_tokens") == "default"
+
+
+def test_faults_of_what_agents_are_told_have_their_line_and_all_come_at_once(tmp_path: Path) -> None:
+    text = (
+        "[agent]\nmodel = 7\nmodle = 1\n[agent.history]\nmax_tokens = 0\n"
+        '[agent.pipeline]\nstages = ["execute", 3]\n'
+    )
+    faults = refused(tmp_path, text)
+    for line, words in (
+        (2, "agent.model must be text (it is 7)"),
+        (3, "unknown key agent.modle; the nearest is agent.model"),
+        (5, "agent.history.max_tokens must be at least 1 (it is 0)"),
+        (7, "agent.pipeline.stages[1] must be text (it is 3)"),
+    ):
+        assert any(f"weftos.toml:{line}: {words}" in fault for fault in faults), (words, faults)
+
+
+def test_stages_that_do_not_fit_together_stop_the_boot_and_not_each_agent(tmp_path: Path) -> None:
+    text = '[agent.pipeline]\nstages = ["tool_split"]\nskip_stages = ["execut"]\n'
+    [fault] = refused(tmp_path, text)
+    assert "execute is missing" in fault and "there is no stage 'execut'; the nearest is execute" in fault

@@ -1,0 +1,67 @@
+"""The keys of ``[agent]`` with their defaults and limits. Each acts: what stands here is read by a stage.
+
+Tokens are those of :func:`cognition.context.estimate_tokens`. Times are in the unit that the name says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from annotated_types import Ge, Le, MaxLen
+
+DEFAULT_SYSTEM_PROMPT = (
+    "You are an agent that runs as a process on a weftos node. Do what the message asks, with the tools you "
+    "are given. A tool result that reports an error or a refusal is a fact to work with, not to hide. Then "
+    "answer briefly."
+)
+RECALL_TOKENS = 1_500
+
+Text = Annotated[str, MaxLen(100_000)]
+Word = Annotated[str, MaxLen(256)]
+Words = Annotated[tuple[Word, ...], MaxLen(1_000)]
+Tokens = Annotated[int, Ge(0), Le(10_000_000)]
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineConfig:
+    """``stages``: which there are, in their order; empty: all. ``skip_stages``: those that are left out of them."""
+
+    stages: Words = ()
+    skip_stages: Words = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryConfig:
+    """``max_tokens``: what system prompt and history take together, at most."""
+
+    max_tokens: Annotated[int, Ge(1), Le(10_000_000)] = 8_192
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionConfig:
+    """``max_tool_rounds``: how often a model that asks for tools is asked again."""
+
+    max_tool_rounds: Annotated[int, Ge(1), Le(1_000)] = 25
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConfig:
+    """``provider`` and ``model``: empty for the node's own. ``tools``: which are offered of those that the process may
+    use; None: all. ``recall_tokens``: what is recalled before the model is asked; 0: nothing is. An empty
+    ``system_prompt`` means the default.
+    """
+
+    provider: Word = ""
+    model: Word = ""
+    system_prompt: Text = ""
+    tools: Words | None = None
+    recall_tokens: Tokens = RECALL_TOKENS
+    pipeline: PipelineConfig = field(default_factory=PipelineConfig)
+    history: HistoryConfig = field(default_factory=HistoryConfig)
+    execution: ExecutionConfig = field(default_factory=ExecutionConfig)
+
+    @property
+    def standing_prompt(self) -> str:
+        """The system prompt, that of weftos where there is none."""
+        return self.system_prompt or DEFAULT_SYSTEM_PROMPT

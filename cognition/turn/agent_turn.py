@@ -1,0 +1,87 @@
+"""An agent's turn as a value: what came, what the stages have made of it, and what is to be said.
+
+Immutable: a stage that changes it makes another one. What it holds is for this turn alone; what outlasts it is what the
+node keeps of its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from cognition.config.agent_config import AgentConfig
+from cognition.context import ContextBounds, Record
+from kernel.abi import Message, ModelAnswer, ModelRequest, Syscalls
+
+Ask = Callable[[ModelRequest], Awaitable[ModelAnswer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the sender is told. ``keep``: whether the session keeps what was asked and done."""
+
+    text: str
+    status: Literal["ok", "error"] = "ok"
+    keep: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class StageTrace:
+    """What came of a stage: ``outcome`` is continue, skip, respond or abort, and ``why`` what it said of that."""
+
+    stage: str
+    outcome: str
+    why: str = ""
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTurn:
+    """``history``: the session as the model may see it. ``context``: what stands before the exchange at each question:
+    system prompt, history, the question, what is recalled. ``exchange``: what this turn adds to the session: the
+    question, calls and results. ``tools``: what is offered. ``ask``: puts a question to a model; a stage may wrap it.
+    ``task_type``: what kind of work it is, empty as long as no stage has said. ``reply``: what is to be said, None as
+    long as nobody knows; ``over``: a stage has answered or given up before the end. ``stages``: what came of those
+    that ran, in order.
+    """
+
+    message: Message
+    sys: Syscalls
+    config: AgentConfig
+    bounds: ContextBounds
+    ask: Ask
+    history: tuple[Record, ...] = ()
+    tools: tuple[str, ...] = ()
+    context: tuple[Record, ...] = ()
+    exchange: tuple[Record, ...] = ()
+    provider: str = ""
+    model: str = ""
+    task_type: str = ""
+    reply: Reply | None = None
+    over: bool = False
+    stages: tuple[StageTrace, ...] = ()
+
+    @classmethod
+    def begin(cls, message: Message, sys: Syscalls, config: AgentConfig, bounds: ContextBounds) -> AgentTurn:
+        """A turn to which nothing has been done yet."""
+        question: Record = {"role": "user", "content": message.text}
+        return cls(
+            message,
+            sys,
+            config,
+            bounds,
+            sys.ask_model,
+            exchange=(question,),
+            provider=config.provider,
+            model=config.model,
+        )
+
+    @property
+    def question(self) -> Record:
+        """The message as a record of the session."""
+        return self.exchange[0]
+
+    def told(self, reply: Reply) -> AgentTurn:
+        """The same turn with that to say."""
+        return replace(self, reply=reply)

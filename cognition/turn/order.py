@@ -1,0 +1,41 @@
+"""The stages of an agent's turn by name, in their order, and what is known of each before anything runs.
+
+The node reads a configuration by it and loads none of their code; :mod:`cognition.stages.table` says what runs in each.
+A configuration names them in ``[agent.pipeline]``: ``stages`` for a list of its own, ``skip_stages`` for what is left
+out.
+"""
+
+from __future__ import annotations
+
+from cognition.config.agent_config import PipelineConfig
+from cognition.turn.builder import PipelineBuilder
+from cognition.turn.stage import StageSpec
+
+ORDER: tuple[StageSpec, ...] = (
+    StageSpec("history_sanitize", absent="the model is shown nothing of the session"),
+    StageSpec(
+        "context_guard",
+        after=frozenset({"history_sanitize"}),
+        absent="the model is shown the system prompt, the history and the question, and nothing is recalled",
+        loud=True,
+    ),
+    StageSpec("tool_split", absent="no tool is offered"),
+    StageSpec(
+        "execute", after=frozenset({"history_sanitize", "context_guard", "tool_split"}), skippable=False
+    ),
+)
+ALIASES = {"assemble": "context_guard", "transport": "execute"}
+REQUIRED = frozenset({"execute"})
+
+
+def builder_of(config: PipelineConfig) -> PipelineBuilder:
+    """What a configuration wants; all stages where it names none."""
+    builder = PipelineBuilder.of(ORDER, ALIASES, REQUIRED)
+    if config.stages:
+        builder = builder.listed(config.stages)
+    return builder.without(config.skip_stages) if config.skip_stages else builder
+
+
+def loudly_absent(names: tuple[str, ...]) -> list[str]:
+    """Of stages that nobody should leave out unawares: what is done without them, one sentence each."""
+    return [f"without {each.name} {each.absent}" for each in ORDER if each.loud and each.name not in names]
