@@ -36,6 +36,7 @@ from kernel.helper.helpers import HelperNotice, Helpers, WorkerSeen
 from kernel.memory.memory import Ask, Memory, no_archive
 from kernel.message.downs import Downs
 from kernel.message.events import Events
+from kernel.message.expiries import Expiries
 from kernel.message.message_signals import (
     AskAnswered,
     LettersCame,
@@ -152,6 +153,7 @@ class Kernel:
         self.messaging = Messaging(
             recorder, self.live, bounds, self.policy, signals, self.ends, settlement.of_message
         )
+        self._expiries = Expiries(recorder, self.messaging, env.clock)
         self._downs = Downs(recorder, self.messaging)
         self.publications = Publications(recorder, self.messaging, self.policy, bounds)
         self._budget_watch = BudgetWatch(recorder, self.messaging, self.processes)
@@ -304,7 +306,10 @@ class Kernel:
                 lambda said: self._monitor_calls.gone(said.slot.address),
             ),
             PidsReserved: (self._forget_counters,),
-            MessageArrived: (lambda said: turns.deliver_next(said.address),),
+            MessageArrived: (
+                lambda said: turns.deliver_next(said.address),
+                lambda said: self._expiries.look(),
+            ),
             MessageDied: (self._replies.died,),
             LettersCame: (lambda said: self.messaging.trim(),),
             AskAnswered: (self.tool_calls.answered,),
@@ -350,10 +355,12 @@ class Kernel:
         self._downs.recover()
         self.processes.boot()
         self._budget_watch.recover()
+        self._expiries.look()
 
     async def close(self) -> None:
         """Stop everything that runs; mail, turns and slots stay as they are for the next boot."""
         self.helpers.closing = True
+        self._expiries.close()
         await self.remote.close()
         await self.processes.close()
         await self.model_calls.close()

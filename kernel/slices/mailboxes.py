@@ -11,12 +11,16 @@ from kernel.model.machines.machine import event_of
 from kernel.model.machines.turn_states import TURN_EVENTS, TurnEvent
 from kernel.model.rows import as_rows, made, row
 from kernel.slice import Handler, Table, Told
+from kernel.slices.mail.deadlines import Deadlines
 from kernel.slices.mail.topic_names import is_telemetry
 
 MESSAGE, DOWN, EXIT, PUBLICATION, BUDGET = "message", "down", "exit", "publication", "budget"
 KINDS_OF_MESSAGES = (MESSAGE, DOWN, EXIT, PUBLICATION, BUDGET)
 """What somebody has sent to its receiver, the end of what a monitor watched, that of the other one of a link, what was
 published to a topic, and that a budget is nearly used up."""
+
+ASKED_LATER_US = 1_000_000
+"""A question of a call of this node goes so much later than its time is over: who asks is told first that it is."""
 
 BESIDE_TEXTS_BYTES = 1024
 """What the node holds of any message beside its texts: numbers, ids, its places in the tables. Measured."""
@@ -162,7 +166,8 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
 
     ``waits_for``: by who asked, of whom he has unanswered questions, and how many. ``box_bytes``: what the messages of
     each mailbox hold; ``origin_bytes``: by the node that they came from, what those in all mailboxes do.
-    ``telemetry``: of each mailbox the publications to telemetry topics, oldest first.
+    ``telemetry``: of each mailbox the publications to telemetry topics, oldest first. ``deadlines``: of those whose
+    turn has not begun.
 
     Format 1 knew one kind of messages, format 2 no topics.
     """
@@ -180,6 +185,7 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
         self.box_bytes: Counter[str] = Counter()
         self.origin_bytes: Counter[str] = Counter()
         self.telemetry: dict[str, dict[str, None]] = {}
+        self.deadlines = Deadlines()
         self._box_of: dict[str, str] = {}
 
     def hears(self) -> Mapping[str, Handler]:
@@ -196,6 +202,8 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
         self._count(mail, mail.size_bytes)
         if is_telemetry(mail.topic):
             self.telemetry.setdefault(mail.to, {})[mail.id] = None
+        if mail.deadline_us:
+            self.deadlines.add(mail.id, mail.deadline_us + (ASKED_LATER_US if mail.asked_here else 0))
         if mail.reply_to:
             self.waits_for.setdefault(mail.sender, Counter())[mail.to] += 1
 
@@ -204,6 +212,7 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
         if address is not None:
             mail = self._kept[address].pop(ident)
             self._count(mail, -mail.size_bytes)
+            self.deadlines.remove(ident)
             if not self._kept[address]:
                 del self._kept[address]
             if is_telemetry(mail.topic):
@@ -233,6 +242,10 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
     def _turn_ended(self, told: Told) -> None:
         if event_of(TURN_EVENTS, "turn.ended", told.body) is TurnEvent.END:
             self._take(message_id(told.body["turn"]))
+
+    def begun(self, ident: str) -> None:
+        """Its turn has: it expires no more."""
+        self.deadlines.remove(ident)
 
     def find(self, ident: str) -> Mail | None:
         """The message of this id."""

@@ -168,6 +168,7 @@ class Turns(Table[str, Turn]):
         if mail is not None and turn_id(mail.id) == body["turn"]:
             turn = self._kept[body["turn"]] = Turn(body["turn"], mail, body["address"], told.seq)
             turn.config, turn.result_bytes = body.get("config", ""), body.get("result_bytes", 0)
+            self._mail.begun(mail.id)
 
     def _ended(self, told: Told) -> None:
         self._leave(told.body["turn"], event_of(TURN_EVENTS, "turn.ended", told.body))
@@ -237,6 +238,7 @@ class Turns(Table[str, Turn]):
             if turn is None or turn.id != turn_id(message) or turn.id in self._kept:
                 raise ValueError(f"the message {message!r:.80} of a turn is in no mailbox, or in two turns")
             self._kept[turn.id] = turn
+            self._mail.begun(turn.mail.id)
 
 
 def rank(ordinal: str) -> tuple[int, int]:

@@ -21,6 +21,7 @@ from kernel.abi import Message, TurnResult
 from kernel.bounds import Bounds
 from kernel.cell.protocol import CallOutcome
 from kernel.errors import Invalid, KernelError
+from kernel.message.expiries import EXPIRED
 from kernel.message.message_signals import TurnOver
 from kernel.message.messaging import DEAD_LETTERS_AT_ONCE
 from kernel.message.watch import Watchers
@@ -125,7 +126,7 @@ class Turns:
             if self.has_ended(turn_id(mail.id)):
                 return
             if mail.deadline_us and mail.deadline_us < now_us and turn is None:
-                self._parts.dead_letter(mail.id, "expired before it was delivered", (), "expired")
+                self._parts.dead_letter(mail.id, EXPIRED, (), "expired")
                 continue
             if turn is not None and turn.diverged:
                 process.on(ProcessEvent.SUSPEND)

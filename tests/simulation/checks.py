@@ -14,7 +14,7 @@ from kernel.model.states import ProcessState
 from kernel.peer.outboxes import MAYBE, own_id
 from kernel.process.slots.specs import child_spec, flags_of
 from kernel.slices.calls import call_id
-from kernel.slices.mailboxes import MESSAGE, turn_id
+from kernel.slices.mailboxes import ASKED_LATER_US, MESSAGE, turn_id
 from kernel.slices.tree.slots import DOWN
 from kernel.state.state import State
 from kernel.state.state_snapshot import encode_state, restore_state
@@ -27,6 +27,7 @@ from tests.simulation.world import World, plan_of
 from weftos.audit.questions import Questions, Unreadable
 
 EFFECTFUL = {tool.name for tool in OWN if tool.effects != "none"} | {"file_write"}
+OVERDUE_US = 100_000  # what a node takes to make a dead letter of each, where it makes one at a time
 NOTHING_DONE = ("killed", "denied")
 HUNG = "the turn did not end within"  # nothing here takes that long
 
@@ -63,7 +64,22 @@ def at_any_moment(node: Node) -> list[str]:
     for process in node.kernel.live.all():
         if process.address != ROOT and process.address not in state.slots:
             broken.append(f"PID {process.pid} runs at {process.address}, which has no slot")
-    return broken + _waits_for_nobody(node)
+    return broken + _waits_for_nobody(node) + _overdue(node)
+
+
+def _overdue(node: Node) -> list[str]:
+    """Messages whose time is over, whose turn has not begun, and that wait all the same; looked for once the disk has
+    all.
+    """
+    if node.ledger.refusal is not None or node.ledger.unwritten or node.kernel.recorder.waiting:
+        return []
+    latest_us = node.ledger.now_us() - ASKED_LATER_US - OVERDUE_US
+    return [
+        f"{mail.id} waits at {mail.to}, and its time was over at {mail.deadline_us}"
+        for box in node.state.mail.values()
+        for mail in box.values()
+        if 0 < mail.deadline_us < latest_us and turn_id(mail.id) not in node.state.turns
+    ]
 
 
 def _waits_for_nobody(node: Node) -> list[str]:

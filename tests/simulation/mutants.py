@@ -118,6 +118,10 @@ MUTANTS = (
         (Edit("kernel.slices.sessions", "        if turns is not None:\n", "        if False:\n"),),
     ),
     Mutant(
+        "expired-unseen", "what expires behind an open turn is found when that has ended", "made with it",
+        (Edit("kernel.message.expiries", "if first is None or (self._timer", "if True or (self._timer"),),
+    ),
+    Mutant(
         "given-up-sent", "what is given up before the disk takes it goes out all the same", "51b4b14",
         (Edit("kernel.peer.outboxes", "if mail.id not in self._given_up:\n", "if True:\n"),),
         nodes=2,

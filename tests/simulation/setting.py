@@ -14,7 +14,7 @@ from typing import Any
 
 from kernel.abi import ToolDeclaration
 from kernel.bounds import STATE_LIMITS, Bounds
-from kernel.message import downs, messaging
+from kernel.message import downs, expiries, messaging
 from kernel.model import pids
 from kernel.peer import lost_questions, outboxes
 from kernel.process import effects, processes
@@ -53,6 +53,7 @@ FEW: tuple[tuple[ModuleType, str, int], ...] = (
     (processes, "EXITS_IN_A_UNIT", 1),
     (processes, "REMOVED_AT_ONCE", 1),
     (messaging, "DEAD_LETTERS_AT_ONCE", 1),
+    (expiries, "DEAD_LETTERS_AT_ONCE", 1),
     (turns, "DEAD_LETTERS_AT_ONCE", 1),
     (histories, "AT_ONCE", 1),
     (downs, "AT_ONCE", 1),

@@ -15,7 +15,6 @@ from kernel.bounds import Bounds
 from kernel.cell.protocol import Nothing
 from kernel.cells.cell_events import CellAsked, CellCall, CellLost, TurnDone
 from kernel.errors import Invalid, MailboxFull, NotFound, Refused
-from kernel.message.messaging import DEAD_LETTERS_AT_ONCE
 from tests.kernel.twins.disks import FullDisk, SlowDisk
 from tests.kernel.twins.kernel_twin import LIMIT_S, Twin, kernel_twin
 
@@ -323,38 +322,6 @@ def test_what_is_below_a_stopped_process_takes_no_mail_and_what_waits_there_is_d
         twin.kernel.processes.start("/user/boss")
         again = await twin.kernel.router.replay(waiting.id, -1)
         assert (await twin.delivery()).message.id == again.id
-
-    on_twin(tmp_path, body)
-
-
-def test_an_expired_message_is_not_delivered(tmp_path: Path) -> None:
-    async def body(twin: Twin) -> None:
-        await twin.spawn("ada")
-        await twin.send("ada")
-        at = await twin.delivery()
-        late = await twin.send("ada", deadline_us=time.time_ns() // 1000 - 1)
-        twin.finish(at)
-        end = await twin.end_of(late)
-        assert end["status"] == "dead"
-        assert "expired" in end["reply"]
-
-    on_twin(tmp_path, body)
-
-
-def test_expired_messages_are_made_dead_letters_a_few_at_a_time_and_what_is_behind_them_is_delivered(
-    tmp_path: Path,
-) -> None:
-    async def body(twin: Twin) -> None:
-        await twin.spawn("ada")
-        await twin.send("ada")
-        at = await twin.delivery()
-        for _ in range(2 * DEAD_LETTERS_AT_ONCE + 1):
-            await twin.send("ada", deadline_us=time.time_ns() // 1000 - 1)
-        last = await twin.send("ada")
-        twin.finish(at)
-        assert len(twin.kernel.state.dead) == DEAD_LETTERS_AT_ONCE
-        assert (await twin.delivery()).message.id == last.id
-        assert len(twin.kernel.state.dead) == 2 * DEAD_LETTERS_AT_ONCE + 1
 
     on_twin(tmp_path, body)
 

@@ -38,6 +38,7 @@ from kernel.cells.cell_events import (
 )
 from kernel.cells.health.stacks import CellStacks
 from kernel.cells.launcher import BehaviourEntry
+from kernel.clock import Clock, LoopClock
 from kernel.errors import KernelError
 from kernel.helper.helper import Answered, HelperLost, HelperRefused
 from kernel.helper.os_processes import Mark
@@ -448,10 +449,12 @@ async def kernel_twin(
     mesh: MeshPort | None = None,
     name: str = "",
     tuning: Tuning = Tuning(retry_s=0.05),  # noqa: B008  # frozen
+    clock: Clock | None = None,
 ) -> AsyncIterator[Twin]:
     """Boot a kernel on ``directory``; a second time on the same one recovers what the first left. ``without``: tools
     whose worker did not load in this boot; ``recall_tokens``: what the configuration tells each agent;
-    ``make_cells``: others than the twins; ``mesh`` and ``name``: of a node among others.
+    ``make_cells``: others than the twins; ``mesh`` and ``name``: of a node among others; ``clock``: another than
+    the loop's.
     """
     bounds = bounds or Bounds()
     if not any(directory.glob("keys*")):
@@ -483,6 +486,7 @@ async def kernel_twin(
         archive.ask,
         mesh=mesh or NoMesh(),
         name=name,
+        clock=clock or LoopClock(),
     )
     recorder = Recorder(ledger, state, signals)
     twins: tuple[Any, Any, Any] = (cells, workers, gateway)
