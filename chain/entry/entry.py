@@ -83,25 +83,31 @@ class Entry:
     previous: bytes
 
 
+@lru_cache(maxsize=512)
+def _is_name(node: str, kind: str) -> bool:
+    return _NODE(node) is not None and _KIND(kind) is not None
+
+
 def encode_entry(e: Entry) -> bytes:
     """The leaf. Raises :class:`EntryError` for a field that :func:`decode_entry` would not take back."""
+    seq, time_us, node, pid, count, kind = e.seq, e.time_us, e.node, e.pid, e.count, e.kind
+    subject, trace, cause, commitment, previous = e.subject, e.trace, e.cause, e.commitment, e.previous
     try:
         if (
-            type(e.seq) is type(e.time_us) is type(e.pid) is type(e.count) is type(e.cause) is int
-            and type(e.trace) is type(e.commitment) is type(e.previous) is bytes
-            and -1 <= e.cause < e.seq <= MAX_INTEGER
-            and 0 <= e.time_us <= MAX_INTEGER
-            and 0 <= e.pid <= MAX_INTEGER
-            and 0 <= e.count <= MAX_INTEGER
-            and _SUBJECT(e.subject)
-            and _KIND(e.kind)
-            and _NODE(e.node)
-            and len(e.commitment) == 32 == len(e.previous)
-            and len(e.trace) in (0, 16)
+            type(seq) is type(time_us) is type(pid) is type(count) is type(cause) is int
+            and type(trace) is type(commitment) is type(previous) is bytes
+            and -1 <= cause < seq <= MAX_INTEGER
+            and 0 <= time_us <= MAX_INTEGER
+            and 0 <= pid <= MAX_INTEGER
+            and 0 <= count <= MAX_INTEGER
+            and _SUBJECT(subject)
+            and _is_name(node, kind)
+            and len(commitment) == 32 == len(previous)
+            and len(trace) in (0, 16)
         ):
-            fields = [FORMAT, e.seq, e.time_us, e.node, e.pid, e.count, e.kind, e.subject]
-            fields += (e.trace, e.cause, e.commitment, e.previous)
-            leaf: bytes = pack(fields)
+            leaf: bytes = pack(
+                [FORMAT, seq, time_us, node, pid, count, kind, subject, trace, cause, commitment, previous]
+            )
             return leaf
     except TypeError:
         pass
@@ -136,11 +142,6 @@ def _faults(e: Entry) -> list[str]:
         if len(getattr(e, name)) != 32:
             faults.append(f"{name} has {len(getattr(e, name))} bytes, must have 32")
     return faults
-
-
-@lru_cache(maxsize=512)
-def _is_name(node: str, kind: str) -> bool:
-    return _NODE(node) is not None and _KIND(kind) is not None
 
 
 def are_names(nodes: Iterable[str], kinds: Iterable[str]) -> bool:
@@ -212,19 +213,28 @@ def encode_body(body: dict[str, Any]) -> bytes:
         simple = _SCALARS.issuperset(map(type, body.values())) or all(
             type(value) in _SCALARS or _is_flat(value) for value in body.values()
         )
-        if simple and _TEXT.issuperset(map(type, body)):
-            keys = list(body)
-            ordered = sorted(keys)
-            if keys != ordered:
-                body = {key: body[key] for key in ordered}
-        else:
+        ordered = _in_order(tuple(body)) if simple else None
+        if ordered is None:
             body = _canonical(body, 1)
+        elif ordered:
+            body = {key: body[key] for key in ordered}
         data: bytes = pack(body)
     except (TypeError, OverflowError, UnicodeEncodeError, AttributeError) as error:
         raise EntryError(f"body cannot be encoded: {error}") from error
     if len(data) > MAX_BODY_BYTES:
         raise BodyTooLarge(len(data), MAX_BODY_BYTES)
     return data
+
+
+@lru_cache(maxsize=512)
+def _in_order(keys: tuple[Any, ...]) -> tuple[str, ...] | None:
+    """The keys of a body in their order, none when that is how they stand; None when not all of them are text. Those of
+    one kind are the same each time.
+    """
+    if not _TEXT.issuperset(map(type, keys)):
+        return None
+    ordered = tuple(sorted(keys))
+    return () if ordered == keys else ordered
 
 
 def _is_flat(value: Any) -> bool:

@@ -141,7 +141,7 @@ _TABLE = (
     ),
     _kind(
         "process.spawned",
-        "a child slot was created",
+        "a child slot was created; lazy only where an application made it, whose apply waits for all of them",
         durable=True,
         address=_ADDRESS,
         parent=(TEXT, "address of its supervisor"),
@@ -819,7 +819,13 @@ def _does_nothing_outside(body: Mapping[str, Any]) -> bool:
     return body.get("effects") == "none" or body.get("tool") == "ask"
 
 
+def _is_of_an_apply(body: Mapping[str, Any]) -> bool:
+    """An application has it made, with others: the apply answers when all of them are on the disk."""
+    return str(body.get("made_by", "")).startswith("app:")
+
+
 _LAZY: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
+    "process.spawned": _is_of_an_apply,
     "message.accepted": _asks_here,
     "turn.ended": _answers_here,
     "tool.intent": _does_nothing_outside,

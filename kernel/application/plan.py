@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from itertools import groupby
 from typing import Literal
 
 from kernel.model.address import parent
@@ -36,9 +37,11 @@ class Present:
     dynamic: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Step:
-    """One thing to do at ``address``. ``fields``: those that differ; ``why``: in words, where they do not say it."""
+    """One thing to do at ``address``. ``fields``: those that differ; ``why``: in words, where they do not say it. Treat
+    as frozen; it is not, because one is made for each of thousands of replicas.
+    """
 
     action: Action
     address: str
@@ -160,25 +163,31 @@ class Group:
     fields: tuple[str, ...]
     why: str
 
-    def takes(self, step: Step) -> bool:
-        """Whether ``step`` does the same to another replica of the entry: their names differ by a number."""
-        same = (self.action, self.fields, self.why) == (step.action, step.fields, step.why)
-        return same and _entry(self.address) == _entry(step.address) != ""
-
-    def with_(self, step: Step) -> Group:
-        """With ``step`` behind the others."""
-        return Group(self.action, self.address, step.address, self.count + 1, self.fields, self.why)
-
 
 def grouped(steps: Iterable[Step], before: Sequence[Group] = ()) -> list[Group]:
-    """The groups of ``before``, and of the ``steps`` that follow them."""
+    """The groups of ``before``, and of the ``steps`` that follow them: those that do the same to replicas of one entry,
+    whose names differ by a number.
+    """
     groups = list(before)
-    for step in steps:
-        if groups and groups[-1].takes(step):
-            groups[-1] = groups[-1].with_(step)
+    for alike, some in groupby(steps, _alike):
+        row = [*some]
+        if not alike[0]:
+            groups += [_group([step]) for step in row]
+        elif groups and _alike(groups[-1]) == alike:
+            groups[-1] = replace(groups[-1], last=row[-1].address, count=groups[-1].count + len(row))
         else:
-            groups.append(Group(step.action, step.address, step.address, 1, step.fields, step.why))
+            groups.append(_group(row))
     return groups
+
+
+def _alike(of: Step | Group) -> tuple[str, Action, tuple[str, ...], str]:
+    """What those of one group have in common; the first of it is empty for what is in a group by itself."""
+    return _entry(of.address), of.action, of.fields, of.why
+
+
+def _group(row: Sequence[Step]) -> Group:
+    first = row[0]
+    return Group(first.action, first.address, row[-1].address, len(row), first.fields, first.why)
 
 
 def _entry(address: str) -> str:

@@ -20,10 +20,11 @@ LIKE_TOGETHER = 64
 """Starts that one frame of a node orders, all like the one before them: they are made without a break."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StartOrder:
     """A process to construct; ``last_exit`` says how its forerunner ended. ``check_replay``: each of its turns is gone
-    through once more (:mod:`kernel.cell.replay`).
+    through once more (:mod:`kernel.cell.replay`). Treat as frozen; it is not, because one is made for each start, here
+    and in the cell.
     """
 
     address: str

@@ -136,8 +136,12 @@ class CellPort:
         self._start_waiting()
 
     def add(self, placement: Placement) -> None:
-        self._hosted[placement.pid] = self._waiting[placement.pid] = Hosted(placement)
-        self._start_waiting()
+        hosted = self._hosted[placement.pid] = Hosted(placement)
+        if self._connected and not self._stopping:
+            self._start(hosted)
+            self._watch_starts()
+        else:
+            self._waiting[placement.pid] = hosted
 
     def waits(self, pid: int) -> bool:
         return pid in self._waiting
@@ -455,16 +459,21 @@ class CellPort:
         if not self._connected or self._stopping:
             return
         waiting, self._waiting = self._waiting, {}
-        for pid, hosted in waiting.items():
-            try:
-                self._host.send(["start", pid, told(start_order(hosted.placement))])
-            except FrameError as error:
-                del self._hosted[pid]
-                self._host.refused(pid, f"its configuration is too large: {error}")
-                continue
-            hosted.state = "starting"
-            self._starting.append((self._host.now_s() + self._limits.start_s, hosted))
+        for hosted in waiting.values():
+            self._start(hosted)
         self._watch_starts()
+
+    def _start(self, hosted: Hosted) -> None:
+        """Hand it over."""
+        placement = hosted.placement
+        try:
+            self._host.send(["start", placement.pid, told(start_order(placement))])
+        except FrameError as error:
+            del self._hosted[placement.pid]
+            self._host.refused(placement.pid, f"its configuration is too large: {error}")
+            return
+        hosted.state = "starting"
+        self._starting.append((self._host.now_s() + self._limits.start_s, hosted))
 
     def _watch_starts(self) -> None:
         """One timer for all of them: hundreds are handed over at a time, and hardly one is late."""

@@ -174,13 +174,13 @@ class ApplicationControl:
                 continue
             like = plain(spec)
             own = bool(spec.workspace) and not entry.workspace
+            below = self._spawning.workspaces_below(entry.under) if own else ""
             for some in sliced(_names(entry), LOOKED_AT_ONCE):
                 for name in some:
                     address = f"{entry.under}/{name}"
                     if address in wanted:
                         faults.append({"entry": number, "why": f"{address} is declared twice"})
-                    workspace = self._spawning.own_workspace(address) if own else spec.workspace
-                    wanted[address] = like.named(name, workspace)
+                    wanted[address] = like.named(name, below + name if own else spec.workspace)
                 await give_way()
         return wanted, faults
 
@@ -345,7 +345,7 @@ class ApplicationControl:
 
         async def run(all_but: int) -> None:
             while len(begun) > all_but:
-                made.fails((await self._spawning.told(begun[0]))["failed"])
+                made.fails(await self._spawning.failed(begun[0]))
                 starting.difference_update(begun.popleft().starts.addresses)
 
         for step in plan.makes.values():

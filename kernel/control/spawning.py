@@ -23,6 +23,7 @@ from kernel.operations.operation import START_S, Handler
 from kernel.operations.rights.capabilities import UNRESTRICTED, Capabilities
 from kernel.operations.spawning import (
     TEMPLATE,
+    NotStarted,
     SpawnAllRequest,
     Spawned,
     SpawnedAll,
@@ -151,13 +152,24 @@ class SpawnControl:
 
     async def told(self, begun: Begun) -> SpawnedAll:
         """What became of them, when they are on the disk and each start has come to its end."""
+        await self._over(begun)
+        return _told(begun.starts)
+
+    async def failed(self, begun: Begun) -> list[NotStarted]:
+        """The same, of those that do not run."""
+        await self._over(begun)
+        return _not_started(begun.starts)
+
+    async def _over(self, begun: Begun) -> None:
         with ledger_errors():
             await begun.ticket.durable()
-        return await _told(begun.starts)
+        await begun.starts.over(START_S)
 
-    def own_workspace(self, address: str) -> str:
-        """The directory that a process of the operator gets when none is named."""
-        return self._workspaces.own_text(address)
+    def workspaces_below(self, parent: str) -> str:
+        """What the directories begin with that children of ``parent`` get which the operator makes, when none is named:
+        their names follow.
+        """
+        return self._workspaces.text_below(parent)
 
     async def _children(
         self, requests: Sequence[SpawnRequest]
@@ -373,18 +385,28 @@ def _in_short(request: SpawnAllRequest, children: Sequence[tuple[str, ProcessSpe
     return {"children": len(children), "names": names, "under": parents}
 
 
-async def _told(starts: StartsTogether) -> SpawnedAll:
+def _told(starts: StartsTogether) -> SpawnedAll:
     """What became of those starts, when each has come to its end, or the time is over."""
-    await starts.over(START_S)
-    told: SpawnedAll = {"spawned": [], "failed": []}
-    for address in starts.addresses:
-        name, pid = name_of(address), starts.pids.get(address)
-        if pid is not None:
-            told["spawned"].append({"address": address, "pid": pid, "name": name})
-        else:
-            why = starts.whys.get(address) or _late(address)
-            told["failed"].append({"address": address, "name": name, "why": why})
-    return told
+    pids = starts.pids
+    return {
+        "spawned": [
+            {"address": address, "pid": pids[address], "name": name_of(address)}
+            for address in starts.addresses
+            if address in pids
+        ],
+        "failed": _not_started(starts),
+    }
+
+
+def _not_started(starts: StartsTogether) -> list[NotStarted]:
+    """Those of them that do not run, and why."""
+    if len(starts.pids) == len(starts.addresses):
+        return []
+    return [
+        {"address": address, "name": name_of(address), "why": starts.whys.get(address) or _late(address)}
+        for address in starts.addresses
+        if address not in starts.pids
+    ]
 
 
 async def started_pid(address: str, started: asyncio.Future[int]) -> int:

@@ -231,8 +231,8 @@ def _quoted(text: str) -> str:
 _LIKE_THE_LAST = _LikeTheLast()
 
 
-# An entry is read thrice, one after the other: when it is checked, and by those who hear it.
-@lru_cache(maxsize=1)
+# An entry is read thrice: when it is checked, with all of its unit, and then by those who hear it.
+@lru_cache(maxsize=64)
 def _read_once(text: str) -> ProcessSpec:
     return _LIKE_THE_LAST.spec(text)
 

@@ -156,7 +156,7 @@ class Admission:
         """The same of one that has been checked. ``made_by``: an application, for which ``asker`` has it made."""
         address = child_of(parent, spec.name)
         maker = made_by or asker.maker
-        body = {"address": address, "parent": parent, "spec": spec.to_json(), "made_by": maker}
+        body = {"address": address, "made_by": maker, "parent": parent, "spec": spec.to_json()}
         return Draft("process.spawned", body, pid, "", trace, cause)
 
     def _check_up(self, parent: str) -> None:

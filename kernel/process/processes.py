@@ -380,35 +380,37 @@ class Processes:
         """The cell says that these run: one unit of records. What runs and is no process of the node any more is
         stopped where it is.
         """
-        begun = [process for pid in pids if (process := self._begun(pid)) is not None]
+        now_s = self._clock.now_s()
+        begun = [process for pid in pids if (process := self._begun(pid, now_s)) is not None]
         if begun:
             self._recorder.must([self._start_of(process, cell) for process in begun])
         for parent, some in groupby(begun, lambda process: parent_of(process.address)):
-            self._report_started(parent, [Started(name_of(process.address), process.pid) for process in some])
+            starts = [Started(name_of(process.address), process.pid) for process in some]
+            self._report_started(parent, starts, now_s)
         for process in begun:
             if self._live.get(process.pid) is process:  # else what follows from one before it has ended it
                 self._starts.started(process.address, process.pid)
                 self._signals.say(ProcessRunning(process.address))
 
-    def _report_started(self, parent: str, starts: list[Started]) -> None:
+    def _report_started(self, parent: str, starts: list[Started], now_s: float) -> None:
         supervisor = self.supervisors.get(parent)
         if supervisor is not None:
-            self.supervisors[parent], effects = all_started(supervisor, starts, self._clock.now_s())
+            self.supervisors[parent], effects = all_started(supervisor, starts, now_s)
             self.effects.carry_out(parent, effects)
 
-    def _begun(self, pid: int) -> LiveProcess | None:
+    def _begun(self, pid: int, now_s: float) -> LiveProcess | None:
         """The process that runs from now on; None when it is none any more, or does so already."""
         process = self._live.get(pid)
         if process is None:
             self._launcher.stop(pid, NOPROC)
         elif process.state in (ProcessState.STARTING, ProcessState.STOPPING):
             process.on(ProcessEvent.STARTED)
-            process.since_s = self._clock.now_s()
+            process.since_s = now_s
             return process
         return None
 
     def _start_of(self, process: LiveProcess, cell: str) -> Draft:
-        body = {"address": process.address, "pid": process.pid, "cell": cell}
+        body = {"address": process.address, "cell": cell, "pid": process.pid}
         cause = self._state.slots[process.address].spawned_seq
         return Draft("process.started", body, process.pid, str(process.pid), b"", cause)
 

@@ -23,7 +23,8 @@ class StartsTogether:
     async def over(self, timeout_s: float) -> None:
         """Wait for the end of each start, no longer than that. Raises Unavailable when the node stops."""
         self._look()
-        await asyncio.wait([self._over], timeout=timeout_s)
+        if not self._over.done():
+            await asyncio.wait([self._over], timeout=timeout_s)
         if self._over.cancelled():
             raise Unavailable("the node is stopping")
 

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from kernel.errors import Refused
+from kernel.model.address import ROOT, name_of, parent
 from kernel.model.spec import ProcessSpec
 from kernel.process.process_signals import SlotGone
 from kernel.slices.tree.slots import Slots
@@ -38,9 +39,13 @@ class Workspaces:
         return Path(self.own_text(address))
 
     def own_text(self, address: str) -> str:
-        """The same as text, which many thousands are made of at a time."""
-        *above, name = address.strip("/").split("/")
-        return "/".join((self._all_text, *(f"{step}+" for step in above), name))
+        """The same as text."""
+        return self.text_below(parent(address)) + name_of(address)
+
+    def text_below(self, parent: str) -> str:
+        """What those of the children of ``parent`` begin with: their names follow."""
+        above = parent.strip("/").split("/") if parent != ROOT else []
+        return "/".join((self._all_text, *(f"{step}+" for step in above), ""))
 
     def another(self, address: str, seq: int) -> Path:
         """One that nobody had, for ``address``, in whose own something was left. ``seq``: of the next entry."""

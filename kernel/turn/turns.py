@@ -108,7 +108,8 @@ class Turns:
         """Hand the next message to the process at ``address``, when it is idle and there is one; while the ledger takes
         nothing, later.
         """
-        self._recorder.until_writable(("deliver_next", address), lambda: self._deliver_next(address))
+        if self._state.mail.get(address):
+            self._recorder.until_writable(("deliver_next", address), lambda: self._deliver_next(address))
 
     def _deliver_next(self, address: str) -> None:
         process = self._live.at(address)

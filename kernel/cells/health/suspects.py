@@ -73,6 +73,8 @@ class Suspects:
 
     def quiet(self, now_s: float) -> list[str]:
         """Clear those that have done nothing for long enough, and return them."""
+        if not self._halves:
+            return []
         quiet = [name for name, half in self._halves.items() if now_s - half.since_s >= self._quiet_s]
         for each in quiet:
             self._drop(each)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from chain.entry.kinds import KINDS
 from kernel.bounds import Bounds
 from kernel.control import applications
 from kernel.control.spawning import AT_A_TIME
@@ -65,6 +66,20 @@ def test_one_apply_makes_the_tree_and_a_second_has_nothing_to_do(tmp_path: Path)
         assert '"add":6' in command.body["arguments"]
         before = running(twin)
         assert (await apply(control, *SHOP))["steps"] == [] and running(twin) == before
+
+    on_control(tmp_path, body)
+
+
+def test_an_apply_waits_for_the_disk_once_and_not_with_each_unit(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await apply(control, ROOT, replace(CLERK, replicas=200))
+        durable = twin.ledger.size  # as whoever has asked is told of it
+        made = [one for one in await twin.entries("process.spawned") if "/shop" in one.body["address"]]
+        assert len(made) == 201 and max(one.entry.seq for one in made) < durable
+        assert not any(KINDS[one.entry.kind].is_durable(one.body) for one in made)
+        await control(Spawning.spawn, "alone", tools=[])
+        alone = (await twin.entries("process.spawned"))[-1]
+        assert KINDS[alone.entry.kind].is_durable(alone.body)
 
     on_control(tmp_path, body)
 
