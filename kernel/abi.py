@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NewType, Protocol, get_args, runtime_checkable
 
-ABI_VERSION = 5
+ABI_VERSION = 6
 OPEN_CALLS = 256
 """How many syscalls of one process may be under way at once; those beyond wait in its cell."""
 
@@ -35,6 +35,22 @@ OutcomeStatus = Literal["ok", "error", "timeout", "killed", "denied", "lost", "i
 ExitKind = Literal["orderly", "technical", "logical"]
 LogicalReason = Literal["no_progress", "refused"]
 """What a behaviour can say of its own end: :class:`LogicalExit`."""
+ErrorKind = Literal[
+    "",
+    "rate_limited",
+    "timeout",
+    "auth",
+    "context_overflow",
+    "content_refused",
+    "server",
+    "transport",
+    "invalid",
+    "budget",
+    "refused",
+    "cancelled",
+]
+"""Why a model gave no answer: :class:`ModelAnswer`."""
+StopReason = Literal["", "stop", "tool_calls", "length", "content_filter"]
 ValueName = Literal["now", "random"]
 """What :meth:`Syscalls.value` gives."""
 
@@ -205,18 +221,43 @@ class ModelRequest:
     ``messages``: objects with ``role`` (system, user, assistant, tool) and ``content``, ``tool_calls``,
     ``tool_call_id``. ``tools``: names of tools to offer; the node replaces each by its declared schema and drops those
     the process may not use. ``provider`` and ``model`` empty: the node's default.
+
+    ``temperature`` (0 to 2), ``top_p`` (above 0, to 1) and ``top_k`` (from 1 on): how the answer is drawn; None, and
+    where the provider takes no such thing: as the provider does it. ``max_tokens`` of the answer, 0: as many as the
+    provider says; a budget may allow fewer. ``output_schema``: JSON Schema of the object that the text is to be;
+    docs/providers.md says which providers hold their models to it.
+
+    ``retry`` False: the gateway asks once, since whoever asks sees to what is asked again. ``after_ms``: the question
+    is put so much later, 10 minutes at most. An answer on record is given at once.
     """
 
     messages: tuple[dict[str, Any], ...]
     tools: tuple[str, ...] = ()
     provider: str = ""
     model: str = ""
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    max_tokens: int = 0
+    output_schema: dict[str, Any] | None = None
+    retry: bool = True
+    after_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
     """What the model said: ``text``, tool calls, or both. ``status`` is ``ok`` or ``error`` (``text`` says why).
     ``cached_tokens``: how many of the ``input_tokens`` its provider had kept from before; 0 where nobody counts.
+
+    ``error_kind`` says of an error what was in the way: ``rate_limited`` (after ``retry_after_s`` it may go well, 0:
+    the provider has not said), ``timeout``, ``auth`` (the key), ``context_overflow`` (the question is too long for
+    the model), ``content_refused``, ``server`` (a fault of the provider), ``transport`` (the way to it), ``invalid``
+    (it is configured wrongly, does not take the question, or its answer makes no sense), ``budget``, ``refused`` (by
+    the node) or ``cancelled``. Of an answer it is empty, and of an error that an older version recorded.
+
+    ``stop_reason``: why the model ended, empty where nobody says; ``length`` and ``content_filter``: the text is not
+    whole. ``provider`` and ``model``: who was asked. ``cost_millionths``: what it cost, in millionths of the unit of
+    money, None where no price is declared or nobody has counted.
     """
 
     status: Literal["ok", "error"]
@@ -225,6 +266,12 @@ class ModelAnswer:
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    error_kind: ErrorKind = ""
+    retry_after_s: float = 0.0
+    stop_reason: StopReason = ""
+    provider: str = ""
+    model: str = ""
+    cost_millionths: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,8 @@ class Bounds:
     model_messages: int = 1_024
     model_answer_bytes: int = 512 * KIB
     model_timeout_s: float = 300.0
+    model_back_off_s: float = 600.0  # that a process may have a question put later
+    output_schema_bytes: int = 64 * KIB  # of what an answer is to be
 
     asked_bytes: int = 64 * MIB  # of the calls of one turn that have no answer yet
     all_asked_bytes: int = 512 * MIB  # of those of all turns

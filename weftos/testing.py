@@ -133,7 +133,9 @@ class Twin(Syscalls):
         if not self._answers:
             raise AssertionError(f"question {len(self.questions)} to the model, and answers has no more")
         answer = self._answers.pop(0)
-        return ModelAnswer("ok", answer) if isinstance(answer, str) else answer
+        if not isinstance(answer, str):
+            return answer
+        return ModelAnswer("ok", answer, stop_reason="stop", provider=request.provider, model=request.model)
 
     async def history(self) -> list[dict[str, Any]]:
         return list(self.records.get(self._session, ()))

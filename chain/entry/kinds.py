@@ -422,8 +422,8 @@ _TABLE = (
         tools=(TEXTS, "names of the tools that are offered"),
         asked=(
             TEXT,
-            "JSON of what the process asked for, bounded: provider, model, tools, number of messages, first and last "
-            "where they are new",
+            "JSON of what the process asked for, bounded: provider, model, tools, options other than the usual ones, "
+            "number of messages, first and last where they are new",
         ),
         request_hash=(
             DIGEST,
@@ -466,6 +466,19 @@ _TABLE = (
             WHOLE,
             "how many of the tokens read the provider had kept from before, 0 when unknown (in entries of older builds "
             "absent)",
+        ),
+        error_kind=(
+            TEXT,
+            "of an error rate_limited, timeout, auth, context_overflow, content_refused, server, transport, invalid, "
+            "budget, refused or cancelled, else empty (in entries of older builds absent, with all that follows)",
+        ),
+        retry_after_ms=(WHOLE, "milliseconds that the provider wants to be left alone, 0: it has not said"),
+        stop_reason=(TEXT, "stop, tool_calls, length or content_filter, empty where nobody says"),
+        provider=(TEXT, "provider that was asked"),
+        model=(TEXT, "model that was asked"),
+        cost_millionths=(
+            WHOLE,
+            "what the answer cost, in millionths of the unit of money, -1 where no price is declared or nobody counted",
         ),
     ),
     _kind(

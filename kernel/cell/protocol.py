@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from kernel.abi import LastExit, Linked, ModelAnswer, Monitored, OutcomeStatus, ToolCall, ValueName
-from kernel.shapes import ShapeError, read
+from kernel.shapes import ShapeError, read, told
 
 STARTED_TOGETHER = 32
 """Starts that one frame of a cell reports: the node writes them as one unit, while its loop waits."""
@@ -76,14 +76,44 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """How a model is to answer, and how it is to be asked: those fields of a :class:`kernel.abi.ModelRequest`."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    max_tokens: int = 0
+    output_schema: dict[str, Any] | None = None
+    retry: bool = True
+    after_ms: int = 0
+
+
+NO_OPTIONS = ModelOptions()
+
+
+def said_options(options: ModelOptions | None) -> dict[str, Any]:
+    """Those that are not the usual ones, under ``options``; nothing where there are none: a question that says nothing
+    of them is the same as before there were any.
+    """
+    if options is None:
+        return {}
+    usual = told(NO_OPTIONS)
+    said = {name: value for name, value in told(options).items() if value != usual[name]}
+    return {"options": said} if said else {}
+
+
+@dataclass(frozen=True, slots=True)
 class ModelQuestion:
-    """A question to a model. ``messages``: those that are said; without ``terms`` all of them."""
+    """A question to a model. ``messages``: those that are said; without ``terms`` all of them. ``options`` None: as
+    whoever asks nothing else.
+    """
 
     messages: tuple[dict[str, Any], ...]
     tools: tuple[str, ...] = ()
     provider: str = ""
     model: str = ""
     terms: Terms | None = None
+    options: ModelOptions | None = None
 
 
 @dataclass(frozen=True, slots=True)

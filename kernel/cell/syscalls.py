@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Generic, TypeVar
 
 from kernel.abi import (
@@ -35,9 +35,11 @@ from kernel.abi import (
 from kernel.cell.conversation import Conversation, as_json, canonical_json
 from kernel.cell.link.frames import FrameError
 from kernel.cell.protocol import (
+    NO_OPTIONS,
     Arguments,
     LinkRef,
     LinkTarget,
+    ModelOptions,
     ModelQuestion,
     MonitorRef,
     MonitorRemoved,
@@ -48,7 +50,7 @@ from kernel.cell.protocol import (
     Trapping,
     Value,
 )
-from kernel.shapes import read, told
+from kernel.shapes import ShapeError, read, told
 
 Send = Callable[[list[Any]], None]
 T = TypeVar("T")
@@ -60,6 +62,18 @@ def _check_text(what: str, **fields: Any) -> None:
     for name, value in fields.items():
         if not isinstance(value, str):
             raise TypeError(f"{what}.{name} is {type(value).__name__}, expected str")
+
+
+def _options_of(request: ModelRequest) -> ModelOptions | None:
+    """None where nothing is said of them. Raises TypeError; what the values may be is for the node to say."""
+    given = {field.name: getattr(request, field.name) for field in fields(ModelOptions)}
+    if given["output_schema"] is not None:
+        given["output_schema"] = as_json(given["output_schema"])
+    try:
+        options = read(ModelOptions, given)
+    except ShapeError as error:
+        raise TypeError(f"ModelRequest.{error}") from None
+    return None if options == NO_OPTIONS else options
 
 
 @dataclass(slots=True)
@@ -123,10 +137,13 @@ class CellSyscalls(Syscalls):
 
     async def ask_model(self, request: ModelRequest) -> ModelAnswer:
         _check_text("ModelRequest", provider=request.provider, model=request.model)
+        options = _options_of(request)
         round_ = self._next_round()
         messages = [as_json(message) for message in request.messages]
         said, terms = self._conversation.told(messages)
-        question = ModelQuestion(tuple(said), tuple(request.tools), request.provider, request.model, terms)
+        question = ModelQuestion(
+            tuple(said), tuple(request.tools), request.provider, request.model, terms, options
+        )
         self._whole[round_, 0] = (self._conversation.packed, question) if terms is not None else None
         try:
             return await self._call((round_, 0), "model", question, ModelAnswer, _unmade_question)
@@ -250,7 +267,7 @@ def _unmade_call(why: str) -> ToolOutcome:
 
 
 def _unmade_question(why: str) -> ModelAnswer:
-    return ModelAnswer("error", why)
+    return ModelAnswer("error", why, error_kind="invalid")
 
 
 def _unmade_monitor(why: str) -> Monitored:

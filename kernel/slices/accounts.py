@@ -141,7 +141,7 @@ class Accounts(Slice):
         key = told.body["turn"], told.body["ordinal"]
         kept = self.book.reservations.get(key)
         if kept is not None:
-            self.book.settle(*key, _used(told.body, kept))
+            self.book.settle(*key, settled(told.body, kept))
 
     def _measured(self, told: Told) -> None:
         resource = told.body["resource"]
@@ -235,8 +235,8 @@ def _with_money(accounts: Any, reservations: Any, *others: Any) -> list[Any]:
     return [accounts, [[*kept, [], 0, [0, 0, 0]] for kept in reservations], *others]
 
 
-def _used(body: Mapping[str, Any], kept: Reservation) -> dict[Resource, int]:
-    """What an answer came to. Of a server that does not count, about how much."""
+def settled(body: Mapping[str, Any], kept: Reservation) -> dict[Resource, int]:
+    """What an answer came to, of its entry. Of a server that does not count, about how much."""
     read, written = body["input_tokens"], body["output_tokens"]
     if not (read or written) and body["status"] == "ok":
         read, written = kept.input, len(json.dumps(body["answer"])) // _BYTES_A_TOKEN

@@ -22,6 +22,8 @@ from kernel.slices.turns import Call, Turn, Turns, rank
 from kernel.values import cut_bytes
 
 _TOKENS = "input_tokens", "output_tokens", "cached_tokens"
+_MORE = "error_kind", "retry_after_ms", "stop_reason", "provider", "model", "cost_millionths"
+"""Of an answer; entries of older versions lack them."""
 INTENDED = (CallState.UNDER_WAY, CallState.IN_DOUBT)
 
 
@@ -190,6 +192,7 @@ class Calls(Slice):
             call.state = state
             call.outcome = {"status": body["status"], "answer": body["answer"]}
             call.outcome["tokens"] = [body[name] for name in _TOKENS if name in body]
+            call.outcome |= {name: body[name] for name in _MORE if name in body}
             self._keep(body["turn"], call.bytes - before)
 
     def _value(self, told: Told) -> None:

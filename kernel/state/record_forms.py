@@ -21,6 +21,7 @@ from chain.entry.kinds import KINDS, fits
 from chain.errors import EntryError
 from chain.vectors.document import TABLE as DOCUMENT
 from chain.vectors.document import DocumentError, decode_document
+from kernel.abi import ErrorKind, StopReason
 from kernel.errors import Invalid
 from kernel.model.machines.call_states import CALL_EVENTS
 from kernel.model.machines.machine import Events, names
@@ -127,7 +128,13 @@ FORMS: Mapping[str, Reads] = {
     "turn.decided": _reads("turn ordinal decision", decision=_known(TURN_EVENTS, "turn.decided")),
     "model.asked": _reads("turn ordinal call_hash", lack="provider model tools asked"),
     "model.answered": _reads(
-        "turn ordinal status answer input_tokens output_tokens", lack="cached_tokens", cached_tokens=_number
+        "turn ordinal status answer input_tokens output_tokens",
+        lack="cached_tokens error_kind retry_after_ms stop_reason provider model cost_millionths",
+        cached_tokens=_number,
+        error_kind=get_args(ErrorKind).__contains__,
+        retry_after_ms=_number,
+        stop_reason=get_args(StopReason).__contains__,
+        cost_millionths=lambda value: -1 <= value < NUMBER_LIMIT,
     ),
     "budget.reserved": _reads(
         "turn ordinal accounts tokens input last",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from chain.ledger.ledger import Draft, Ticket
-from kernel.cell.protocol import ModelQuestion
+from kernel.cell.protocol import ModelQuestion, said_options
 from kernel.errors import NotFound, Refused
 from kernel.model.states import ProcessEvent, ProcessState
 from kernel.process.live import LiveTable
@@ -47,6 +47,7 @@ def shown_question(asked: ModelQuestion, count: int, messages: Mapping[int, str]
         "model": asked.model,
         "tools": asked.tools,
         "messages": count,
+        **said_options(asked.options),
     }
     for name, at in (("first", 0), ("last", count - 1)):
         if at in messages:

@@ -159,6 +159,7 @@ class CellFuzz:
             "provider": "",
             "model": "",
             "terms": None,
+            "options": None,
         }
         result = {"reply": "r", "remember": [{"a": [1, "b"]}], "status": "ok"}
         kinds: tuple[Callable[[], list[Any]], ...] = (

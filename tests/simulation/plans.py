@@ -73,7 +73,14 @@ class Plans:
             return {"op": op}
         content = "x" * self._choose.choice((5, 5, 5_000))
         messages = [{"role": "user", "content": content}]
-        args = {"messages": messages, "tools": ["pay"], "provider": "", "model": "", "terms": None}
+        args = {
+            "messages": messages,
+            "tools": ["pay"],
+            "provider": "",
+            "model": "",
+            "terms": None,
+            "options": None,
+        }
         return {"op": "model", "args": args}
 
     def _tool(self, name: str, depth: int) -> Call:

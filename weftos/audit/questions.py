@@ -127,7 +127,10 @@ def _check(body: dict[str, Any], told: Told, seq: int) -> None:
             raise Unreadable(f"entry {seq}: its messages are not those that were hashed")
     try:
         asked = json.loads(body.get("asked", ""))
-        request = canonical_json({"messages": messages, **{name: asked[name] for name in _ASKED}})
+        rest = {name: asked[name] for name in _ASKED} | {
+            name: asked[name] for name in ("options",) if name in asked
+        }
+        request = canonical_json({"messages": messages, **rest})
     except (ValueError, KeyError, TypeError):
         if "messages_hash" in body:
             return  # what else was asked is too long to be held

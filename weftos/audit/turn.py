@@ -20,6 +20,8 @@ from weftos.audit.questions import Questions, Unreadable
 from weftos.errors import WeftosError
 from weftos.json_object import Json
 
+_SAID = "error_kind", "retry_after_ms", "stop_reason", "cost_millionths"
+"""Of an answer; entries of older versions lack them."""
 _STEP_KINDS = {"model": "model", "tool": "tool", "sys": "value"}
 
 
@@ -128,6 +130,7 @@ def _answered(step: Json, seq: int, body: dict[str, Any]) -> None:
         answer=_json(body["answer"]),
         input_tokens=body["input_tokens"],
         output_tokens=body["output_tokens"],
+        **{name: body[name] for name in _SAID if name in body},
     )
 
 

@@ -51,8 +51,9 @@ class Waiting:
 @dataclass(frozen=True, slots=True)
 class CallFacts:
     """What is known of an open call beside its record. ``asks``: who is to answer an ``ask``. ``begun_s``: when it was
-    handed over, None: not yet. ``limit_s``: what it may take from then on; ``due_s``: when an ask is over.
-    ``queued_s``: since when a question waits at its provider, None: it does not.
+    handed over, None: not yet. ``limit_s``: what it may take from then on; ``due_s``: when an ask is over, or when a
+    question is put that its process wants put later. ``queued_s``: since when a question waits at its provider, None:
+    it does not.
     """
 
     id: str
@@ -73,13 +74,13 @@ def of_call(call: Call | None, facts: CallFacts, *, disk_refuses: bool) -> Waiti
     if call.doubt:
         return Waiting("person", f"weftos doubts resolve {facts.id}", facts.since_s)
     if call.op == "model":
-        queued = facts.queued_s is not None
-        return Waiting(
-            "provider_slot" if queued else "model",
-            call.name.partition(" ")[0],
-            facts.queued_s if queued else facts.since_s,
-            _after(facts.since_s, facts.limit_s),
-        )
+        whom = call.name.partition(" ")[0]
+        if facts.due_s is not None:
+            return Waiting("back_off", whom, facts.since_s, facts.due_s)
+        if facts.queued_s is not None:
+            return Waiting("provider_slot", whom, facts.queued_s)
+        since_s = facts.since_s if facts.begun_s is None else facts.begun_s
+        return Waiting("model", whom, since_s, _after(since_s, facts.limit_s))
     if call.name == "ask":
         return Waiting("reply", facts.asks, facts.since_s, facts.due_s)
     if facts.begun_s is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from kernel.cells.cell_table import CellLimits
 from kernel.control.waits.waiting import Around, CallFacts, Waiting, of_call, waiting
@@ -117,8 +118,7 @@ class Waits:
         if call is None or call.outcome is not None:
             return CallFacts(ident, since_s)
         if call.op == "model":
-            queued_s = self._kernel.model_calls.queued_s(turn.id, ordinal)
-            return CallFacts(ident, since_s, limit_s=self._bounds.model_timeout_s, queued_s=queued_s)
+            return self._of_question(CallFacts(ident, since_s), turn, ordinal)
         timer = attempt.timer if attempt is not None else None
         return CallFacts(
             ident,
@@ -128,6 +128,19 @@ class Waits:
             limit_s=self._limit_s(call.name),
             due_s=timer.when() if timer is not None else None,
         )
+
+    def _of_question(self, facts: CallFacts, turn: Turn, ordinal: str) -> CallFacts:
+        facts = replace(facts, limit_s=self._bounds.model_timeout_s)
+        stage = self._kernel.model_calls.stage(turn.id, ordinal)
+        if stage is None:
+            return facts
+        match stage.name:
+            case "back_off":
+                return replace(facts, due_s=stage.at_s)
+            case "provider_slot":
+                return replace(facts, queued_s=stage.at_s)
+            case "model":
+                return replace(facts, begun_s=stage.at_s)
 
     def _limit_s(self, tool: str) -> float | None:
         entry = self._kernel.registry.get(tool)

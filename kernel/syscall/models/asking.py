@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
+from kernel.abi import ErrorKind
 from kernel.bounds import Bounds
 from kernel.budget.price import Price
 from kernel.errors import Invalid, fault_of
@@ -45,13 +47,23 @@ class Gateway(Protocol):
         """What a resolved model costs; None: nobody has said it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a question waits for, on the loop's clock: until ``at_s`` to be put (``back_off``), or since then for others
+    at its provider (``provider_slot``), which takes nothing of its time, or for its answer (``model``).
+    """
+
+    name: Literal["back_off", "provider_slot", "model"]
+    at_s: float
+
+
 class Asking:
     """A question that is put to the gateway until it answers. One that is lost with it is asked again: that changes
     nothing but the bill.
 
     ``whole``: all of its messages, each once, when they are here. ``want_whole()`` is called when the gateway lacks
-    some; then :meth:`told` is to be. ``over(answer)`` is called once, and maybe in :meth:`begin`. ``queued_s``: since
-    when the gateway has it wait for others at its provider; None: it does not, for all that it has said.
+    some; then :meth:`told` is to be. ``over(answer)`` is called once, and maybe in :meth:`begin`. ``stage``: what it
+    waits for.
     """
 
     def __init__(
@@ -70,17 +82,24 @@ class Asking:
         self._want_whole = want_whole
         self._over = over
         self.wants_whole = False
-        self.queued_s: float | None = None
+        self.stage = Stage("model", asyncio.get_running_loop().time())
         self._lost = 0
         self._number = 0  # of the request that is under way
         self._timer: asyncio.TimerHandle | None = None
         self._forget: Callable[[], object] = _nothing
 
+    def begin_after(self, seconds: float) -> None:
+        """Ask, so much later."""
+        if seconds <= 0:
+            self.begin()
+            return
+        self.stage = Stage("back_off", self.stage.at_s + seconds)
+        self._timer = asyncio.get_running_loop().call_at(self.stage.at_s, self.begin)
+
     def begin(self) -> None:
         """Ask."""
         number = self._number = self._number + 1
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._bounds.model_timeout_s, self._late)
+        self._begin_time()
         try:
             forget = self._gateway.ask(self._question, partial(self._came, number))
         except Exception as error:
@@ -88,6 +107,21 @@ class Asking:
         else:
             if number == self._number:  # else it has been answered
                 self._forget = forget
+
+    def _begin_time(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.stage = Stage("model", loop.time())
+        self._timer = loop.call_later(self._bounds.model_timeout_s, self._late)
+
+    def queued(self, waits: bool) -> None:
+        """The gateway says whether it has to wait for others. What it then may take begins when it does no more."""
+        if self._forget is _nothing or self._timer is None or waits == (self.stage.name == "provider_slot"):
+            return  # nothing is under way there, or it has said so
+        self._timer.cancel()
+        if waits:
+            self.stage = Stage("provider_slot", asyncio.get_running_loop().time())
+        else:
+            self._begin_time()
 
     def told(self, whole: Said) -> None:
         """These are all of its messages."""
@@ -100,7 +134,7 @@ class Asking:
         self._number += 1
         if self._timer is not None:
             self._timer.cancel()
-        self.queued_s = None  # of another gateway, if it is asked again
+        self.stage = Stage("model", self.stage.at_s)  # the wait was in another gateway, if it is asked again
         self._forget()
         self._forget = _nothing
 
@@ -112,7 +146,7 @@ class Asking:
             taken = self._taken(answer, error)
         except Exception as fault:  # the boundary: whoever asked is answered, whatever it was
             log.error("a question to a model failed (%s): %s", self._question["stream_id"], fault_of(fault))
-            taken = error_answer(f"the node failed at this question ({type(fault).__name__})")
+            taken = error_answer(f"the node failed at this question ({type(fault).__name__})", "invalid")
         if taken is not None:
             self._over(taken)
 
@@ -126,16 +160,16 @@ class Asking:
                 try:
                     return checked_answer(answer, self._bounds)
                 except Invalid as why:
-                    return _uncounted(str(why))
+                    return _uncounted(str(why), "invalid")
             case HelperLost():
                 self._lost += 1
                 if self._lost == ATTEMPTS:
-                    return _not_asked(str(error))
+                    return _not_asked(str(error), "transport")
                 delay_s = AGAIN_S * 2 ** (self._lost - 1)
                 self._timer = asyncio.get_running_loop().call_later(delay_s, self.begin)
                 return None
             case HelperRefused():
-                return _not_asked(str(error))
+                return _not_asked(str(error), "invalid")
         raise error
 
     def _says_all(self) -> bool:
@@ -152,17 +186,17 @@ class Asking:
     def _late(self) -> None:
         self.stop()
         self._gateway.cancel(self._question["stream_id"])
-        self._over(_uncounted(f"no answer within {self._bounds.model_timeout_s:g} s"))
+        self._over(_uncounted(f"no answer within {self._bounds.model_timeout_s:g} s", "timeout"))
 
 
 def _nothing() -> None:
     """There is nothing to forget."""
 
 
-def _not_asked(why: str) -> dict[str, Any]:
-    return error_answer(f"the model could not be asked: {cut_bytes(why, 2000)[0]}")
+def _not_asked(why: str, kind: ErrorKind) -> dict[str, Any]:
+    return error_answer(f"the model could not be asked: {cut_bytes(why, 2000)[0]}", kind)
 
 
-def _uncounted(why: str) -> dict[str, Any]:
+def _uncounted(why: str, kind: ErrorKind) -> dict[str, Any]:
     """The same where the model may have answered, and been paid."""
-    return {**_not_asked(why), UNCOUNTED: True}
+    return {**_not_asked(why, kind), UNCOUNTED: True}

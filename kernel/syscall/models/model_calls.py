@@ -21,12 +21,13 @@ from typing import Any
 
 from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import PREVIOUS, Draft
+from kernel.abi import ErrorKind
 from kernel.bounds import Bounds
 from kernel.budget.allowance import FREE, Allowance, put_again, put_as_before
-from kernel.budget.allowance import Asked as AskedOf
+from kernel.budget.allowance import Asked as Priced
 from kernel.budget.allowance import question as allowed
 from kernel.cell.conversation import Pieces, new_places, pieces_of
-from kernel.cell.protocol import ModelQuestion
+from kernel.cell.protocol import NO_OPTIONS, ModelQuestion
 from kernel.errors import Invalid, fault_of
 from kernel.helper.helpers import HelperNotice
 from kernel.message.watch import Watchers
@@ -36,14 +37,10 @@ from kernel.process.live import LiveProcess
 from kernel.process.process_signals import SlotGone
 from kernel.slices.turns import Call, Turn
 from kernel.state.recorder import Recorder
-from kernel.syscall.models.asking import Asking, Gateway
+from kernel.syscall.models.asking import Asking, Gateway, Stage
 from kernel.syscall.models.conversations import Asked, Conversations
-from kernel.syscall.models.model_answer import (
-    answered_draft,
-    counted_as_reserved,
-    error_answer,
-    recorded_answer,
-)
+from kernel.syscall.models.model_answer import AskedOf, answered_draft, error_answer, recorded_answer
+from kernel.syscall.models.model_options import check_options, told_options
 from kernel.syscall.models.model_question import (
     Base,
     Question,
@@ -100,6 +97,7 @@ class ModelCalls:
         bounds = self._bounds
         reading = read_question(asked, self._base(turn), bounds.model_messages, bounds.model_request_bytes)
         try:
+            check_options(asked.options, bounds)
             next(reading)
         except StopIteration as done:
             question = done.value
@@ -160,14 +158,15 @@ class ModelCalls:
             self.conversations.heard((turn.address, turn.mail.session), question.messages)
             self._answer(turn, call)
         elif question.fault:
-            self._refuse(process, turn, ordinal, question, question.fault)
+            self._refuse(process, turn, ordinal, question, question.fault, "invalid")
         else:
             resolved = self._resolve(process, question)
             allowance = self._allowance(turn, ordinal, question, resolved)
             if allowance.last:
                 resolved = resolved.alone
             if why := self._refusal(process, turn, question, resolved, allowance):
-                self._refuse(process, turn, ordinal, question, why)
+                kind: ErrorKind = "budget" if allowance.why else "refused"
+                self._refuse(process, turn, ordinal, question, why, kind)
                 if allowance.short is not None:
                     self._turns.too_little(*allowance.short)
             else:
@@ -177,7 +176,7 @@ class ModelCalls:
         """What it may use; of one that was put already, what was reserved for it then."""
         accounts, call = self._recorder.state.accounts, turn.calls.get(ordinal)
         price = self._gateway.price(resolved.provider, resolved.model)
-        asked = AskedOf(f"{resolved.provider}/{resolved.model}", price)
+        asked = Priced(f"{resolved.provider}/{resolved.model}", price)
         kept = accounts.book.reservations.get((turn.id, ordinal))
         if kept is not None:
             now = resolved.alone if kept.last else resolved
@@ -202,14 +201,26 @@ class ModelCalls:
         verdict = self._policy.judge(process.asker(turn), asked)
         return "" if verdict.decision == "allow" else "; ".join(verdict.reasons)
 
-    def _refuse(self, process: LiveProcess, turn: Turn, ordinal: str, question: Question, why: str) -> None:
+    def _refuse(
+        self,
+        process: LiveProcess,
+        turn: Turn,
+        ordinal: str,
+        question: Question,
+        why: str,
+        kind: ErrorKind,
+    ) -> None:
         """A refusal is an answer like any other: recorded, so that a resumed turn gets it again."""
-        asked = self._asked_draft(process, turn, ordinal, question, self._resolve(process, question))
+        resolved = self._resolve(process, question)
+        asked = self._asked_draft(process, turn, ordinal, question, resolved)
         asked.body |= {"new": "[]", "truncated": True}
-        self._recorder.commit(
-            [asked, answered_draft(process.pid, turn, ordinal, error_answer(why), PREVIOUS)]
-        )
+        answer, of = error_answer(why, kind), self._asked_of(resolved)
+        self._recorder.commit([asked, answered_draft(process.pid, turn, ordinal, answer, PREVIOUS, of)])
         self._answer(turn, turn.calls[ordinal])
+
+    def _asked_of(self, resolved: Resolved) -> AskedOf:
+        price = self._gateway.price(resolved.provider, resolved.model)
+        return AskedOf(resolved.provider, resolved.model, price)
 
     def _put(
         self,
@@ -244,13 +255,12 @@ class ModelCalls:
         request: dict[str, Any] = {
             "digests": question.messages.digests,
             "said": [[place, once[place]] for place in said],
-            "tools": self._schemas(resolved.tools),
+            "tools": _schemas(self._registry, resolved.tools),
             "provider": provider,
             "model": model,
             "stream_id": stream,
+            **told_options(question.asked.options, allowance.output),
         }
-        if allowance.output:
-            request["max_tokens"] = allowance.output
         if allowance.note:
             request["note"] = allowance.note
         asking = Asking(
@@ -259,17 +269,10 @@ class ModelCalls:
             once if question.whole else None,
             self._bounds,
             partial(self._turns.want_whole, turn, ordinal),
-            partial(self._answered, process.pid, turn, ordinal),
+            partial(self._answered, process.pid, turn, ordinal, self._asked_of(resolved)),
         )
         self._running[stream] = Running(asking, turn.mail.id)
-        asking.begin()
-
-    def _schemas(self, tools: list[str]) -> list[dict[str, Any]]:
-        declared = [self._registry[name].declaration for name in tools]
-        return [
-            {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-            for tool in declared
-        ]
+        asking.begin_after((question.asked.options or NO_OPTIONS).after_ms / 1000)
 
     def _put_again(self, turn: Turn, ordinal: str, question: Question) -> None:
         """It is under way; maybe it waits for all of its messages."""
@@ -337,11 +340,11 @@ class ModelCalls:
         }
         return Draft("model.asked", body, process.pid, turn.id, turn.mail.trace, turn.started_seq)
 
-    def _answered(self, pid: int, turn: Turn, ordinal: str, answer: dict[str, Any]) -> None:
+    def _answered(self, pid: int, turn: Turn, ordinal: str, of: AskedOf, answer: dict[str, Any]) -> None:
         """Record what came of a question, in this very turn of the loop if the ledger takes it, and tell it."""
         stream, call = f"{turn.id}:{ordinal}", turn.calls[ordinal]
         kept = self._recorder.state.accounts.book.reservations.get((turn.id, ordinal))
-        draft = answered_draft(pid, turn, ordinal, counted_as_reserved(answer, kept), call.seq)
+        draft = answered_draft(pid, turn, ordinal, answer, call.seq, of, kept)
 
         def record() -> None:
             if stream not in self._running:  # its turn has ended since the ledger takes records again
@@ -366,7 +369,7 @@ class ModelCalls:
     def failed(self, process: LiveProcess, turn: Turn, ordinal: str, why: str) -> None:
         """The node itself failed at a call that is not recorded: its outcome is an error."""
         if ordinal not in turn.calls:
-            self._refuse(process, turn, ordinal, refused_question(why), why)
+            self._refuse(process, turn, ordinal, refused_question(why), why, "invalid")
 
     def noticed(self, notice: HelperNotice) -> None:
         """What the gateway says of a question: tokens, for whoever watches, and whether it waits for others."""
@@ -377,8 +380,7 @@ class ModelCalls:
         if running is None:
             return
         if notice.op == "slot":
-            now_s = asyncio.get_running_loop().time()
-            running.asking.queued_s = now_s if args.get("waits") else None
+            running.asking.queued(waits=args.get("waits") is True)
         elif notice.op == "delta":
             shown = {"reset": True} if args.get("reset") else {"text": str(args.get("text", ""))}
             self._watchers.emit(running.message, {"event": "delta", **shown})
@@ -392,15 +394,15 @@ class ModelCalls:
         self.conversations.forget((address, session))
         self._gateway.forget()
 
-    def queued_s(self, turn: str, ordinal: str) -> float | None:
-        """Since when a question waits for others at its provider, on the loop's clock; None: it does not."""
-        running = self._running.get(f"{turn}:{ordinal}")
-        return None if running is None else running.asking.queued_s
-
     def under_way(self, turn: str) -> list[str]:
         """The ordinals of the questions of a turn that are put to a model."""
         begin = f"{turn}:"
         return [stream.removeprefix(begin) for stream in self._running if stream.startswith(begin)]
+
+    def stage(self, turn: str, ordinal: str) -> Stage | None:
+        """What a question waits for that is put to a model there, or will be; None: there is none."""
+        running = self._running.get(f"{turn}:{ordinal}")
+        return None if running is None else running.asking.stage
 
     def stop(self, turn: str) -> None:
         """The turn is over: what is still being asked for it is not wanted."""
@@ -420,6 +422,14 @@ class ModelCalls:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _schemas(registry: Registry, tools: list[str]) -> list[dict[str, Any]]:
+    declared = [registry[name].declaration for name in tools]
+    return [
+        {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+        for tool in declared
+    ]
 
 
 def _reserved(asked: Draft, turn: Turn, ordinal: str, allowance: Allowance) -> list[Draft]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from kernel.cell.conversation import Pieces, count_of, new_places, parts
 from kernel.cell.link.frames import VALUE_BYTES
-from kernel.cell.protocol import ModelQuestion, Terms
+from kernel.cell.protocol import ModelQuestion, Terms, said_options
 from kernel.errors import Invalid
 from kernel.slices.calls import resolved_name
 from kernel.slices.sessions import Session
@@ -181,7 +181,8 @@ def read_question(asked: ModelQuestion, base: Base, most_messages: int, most_byt
     here. Of one over ``most_bytes`` nothing is here but what was said with it. Raises :class:`Invalid`.
     """
     _check_count(len(asked.messages), most_messages)
-    rest = canonical({"provider": asked.provider, "model": asked.model, "tools": asked.tools})
+    who = {"provider": asked.provider, "model": asked.model, "tools": asked.tools}
+    rest = canonical({**who, **said_options(asked.options)})
     read_texts: list[str] = []
     read, said, terms = ReadMessages(read_texts.append), list(asked.messages), asked.terms
     if terms is None:

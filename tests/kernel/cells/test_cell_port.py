@@ -98,7 +98,14 @@ class Case:
         self.port.receive(["call", 1, "t1", round_, index, "tool", TOOL])
 
 
-MODEL = {"messages": [{"role": "user"}], "tools": [], "provider": "", "model": "", "terms": None}
+MODEL = {
+    "messages": [{"role": "user"}],
+    "tools": [],
+    "provider": "",
+    "model": "",
+    "terms": None,
+    "options": None,
+}
 REFERS = {**MODEL, "terms": {"count": 1, "hash": "00", "pieces": [[0, 1], 1]}}
 
 LIES: dict[str, tuple[Any, str]] = {

@@ -24,7 +24,7 @@ from kernel.abi import Message, ToolCall, ToolDeclaration, TurnResult
 from kernel.bounds import STATE_LIMITS, Bounds
 from kernel.budget.price import Price
 from kernel.cell.conversation import Conversation
-from kernel.cell.protocol import CallOutcome, CodeLine, ModelQuestion, Stack
+from kernel.cell.protocol import CallOutcome, CodeLine, ModelOptions, ModelQuestion, Stack
 from kernel.cells.cell_events import (
     CellAsked,
     CellCall,
@@ -374,9 +374,14 @@ class Twin:
         return await self.result()
 
     def ask_model(
-        self, at: Delivery, messages: list[Any], round_: int = 0, tools: list[str] | None = None
+        self,
+        at: Delivery,
+        messages: list[Any],
+        round_: int = 0,
+        tools: list[str] | None = None,
+        options: ModelOptions | None = None,
     ) -> None:
-        question = ModelQuestion(tuple(messages), tuple(tools or ()))
+        question = ModelQuestion(tuple(messages), tuple(tools or ()), options=options)
         self.say(CellAsked(at.pid, CellCall(at.turn, round_, 0, "model", question)))
 
     def tell_model(
