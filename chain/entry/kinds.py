@@ -524,6 +524,15 @@ _TABLE = (
         by=(TEXT, "who gave it"),
     ),
     _kind(
+        "budget.changed",
+        "another budget was declared for a process that is there; beside the process.changed that says it",
+        durable=True,
+        address=(TEXT, "address of the account"),
+        then=(TEXT, "what is done when one is used up: wrap_up, refuse, pause or stop"),
+        resources=(TEXTS, "what is limited from now on; what is not among them is limited no more"),
+        amounts=(WHOLES, "how much of each is granted from now on; money in millionths"),
+    ),
+    _kind(
         "budget.warned",
         "more than 80, or 100, in a hundred of an account is spent; said once for each, until more is granted",
         address=(TEXT, "address of the account"),

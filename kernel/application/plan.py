@@ -11,13 +11,15 @@ otherwise: removed with all below it and made anew, which forgets its conversati
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from itertools import groupby
 from typing import Literal
 
+from kernel.budget.changed import change_in_words, less, may_change
 from kernel.model.address import parent
 from kernel.model.spec import ProcessSpec
+from kernel.operations.rights.budgets import Budget, Resource
 
 Action = Literal["remove", "replace", "change", "start", "add"]
 
@@ -25,7 +27,8 @@ Action = Literal["remove", "replace", "change", "start", "add"]
 @dataclass(frozen=True, slots=True)
 class Present:
     """A slot that is there. ``app``: the application that made it, empty for none; ``agents``: an agent made it, or it
-    is below one; ``down``: it waits for somebody to start it, as it is ``state``; ``dynamic``: made of a template.
+    is below one; ``down``: it waits for somebody to start it, as it is ``state``; ``dynamic``: made of a template;
+    ``in_use``: of each line of its account what that cannot fall below.
     """
 
     address: str
@@ -35,18 +38,21 @@ class Present:
     down: bool = False
     state: str = "running"
     dynamic: bool = False
+    in_use: Mapping[Resource, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Step:
-    """One thing to do at ``address``. ``fields``: those that differ; ``why``: in words, where they do not say it. Treat
-    as frozen; it is not, because one is made for each of thousands of replicas.
+    """One thing to do at ``address``. ``fields``: those that differ; ``why``: in words, where they do not say it.
+    ``budget``: what it has by then, where that is one of the fields: what takes is done before what gives. Treat as
+    frozen; it is not, because one is made for each of thousands of replicas.
     """
 
     action: Action
     address: str
     fields: tuple[str, ...] = ()
     why: str = ""
+    budget: Budget | None = None
 
 
 class Plan:
@@ -59,6 +65,8 @@ class Plan:
     def __init__(self, app: str, at_run_time: Collection[str] = ()) -> None:
         self.faults: list[str] = []
         self._changes: list[tuple[int, Step]] = []
+        self._takes: list[Step] = []
+        self._gives: list[Step] = []
         self.makes: dict[str, Step] = {}
         self.grows: Counter[str] = Counter()
         """By how many children each process will have more, or fewer."""
@@ -104,12 +112,25 @@ class Plan:
         if not self._at_run_time.issuperset(differing) or _stays(slot, wanted, differing):
             self._going[slot.address] = self.makes[slot.address] = Step("replace", slot.address, differing)
             return
-        if differing:
-            self._changes.append((_turn(wanted, differing), Step("change", slot.address, differing)))
+        others = tuple(name for name in differing if name != "budget")
+        if others:
+            self._changes.append((_turn(wanted, others), Step("change", slot.address, others)))
+        if "budget" in differing:
+            self._reckon(slot, wanted.budget)
         if slot.down:
             self.makes[slot.address] = Step("start", slot.address, why=f"it is {slot.state}")
         else:
             del self.makes[slot.address]
+
+    def _reckon(self, slot: Present, wanted: Budget | None) -> None:
+        """First what its budget has less, then what it has more."""
+        before, between = slot.spec.budget, less(slot.spec.budget, wanted)
+        if between != before:
+            why = change_in_words(before, between, slot.in_use)
+            self._takes.append(Step("change", slot.address, ("budget",), why, between))
+        if between != wanted:
+            why = change_in_words(between, wanted, slot.in_use)
+            self._gives.append(Step("change", slot.address, ("budget",), why, wanted))
 
     def takes_away(self) -> Iterator[Step]:
         """What goes, each with all below it, the last that was made first."""
@@ -117,8 +138,11 @@ class Plan:
 
     def changes(self) -> list[Step]:
         """What is changed while it is there. A child that is significant no more goes before the supervisor that is to
-        end with none, and one that becomes it behind the supervisor that is to."""
-        return [step for _, step in sorted(self._changes, key=lambda change: change[0])]
+        end with none, and one that becomes it behind the supervisor that is to. What budgets have less comes back from
+        below to those above, and from there goes what they have more.
+        """
+        others = [step for _, step in sorted(self._changes, key=lambda change: change[0])]
+        return [*self._takes[::-1], *others, *self._gives]
 
     def steps(self) -> Iterator[Step]:
         """All of them, as a person is told: what is taken away, changed, and made, started or replaced."""
@@ -129,9 +153,11 @@ class Plan:
 
 def _stays(slot: Present, wanted: ProcessSpec, differing: Collection[str]) -> bool:
     """Whether its supervisor would not take another spec of it: it has one for all its children, or would have to keep
-    a temporary one that does not run."""
+    a temporary one that does not run. And a budget of what is measured is for what is made with it.
+    """
     temporary = "restart" in differing and wanted.restart == "temporary"
-    return bool(differing) and (slot.dynamic or (temporary and slot.state != "running"))
+    measured = "budget" in differing and not may_change(slot.spec.budget, wanted.budget)
+    return bool(differing) and (slot.dynamic or measured or (temporary and slot.state != "running"))
 
 
 def _turn(wanted: ProcessSpec, differing: Collection[str]) -> int:

@@ -43,7 +43,7 @@ class Line:
 
     @property
     def left(self) -> int:
-        return self.granted - self.spent - self.reserved - self.handed
+        return self.granted - self.in_use
 
     @property
     def percent(self) -> int:
@@ -69,6 +69,11 @@ class Line:
 
     def grant(self, amount: int) -> Line:
         return replace(self, granted=self.granted + amount)
+
+    @property
+    def in_use(self) -> int:
+        """What it cannot be less than: spent, reserved or handed."""
+        return self.spent + self.reserved + self.handed
 
 
 @dataclass(slots=True)
@@ -150,40 +155,74 @@ class Book:
         account = self.accounts.get(address)
         if account is None:
             return
-        for key, kept in list(self.reservations.items()):
-            if address in kept.accounts or address in kept.payers:
-                self._leave(key, address)
-        for each in [each for each, (of, _) in self.held.items() if of == address]:
-            self.hold_now(each, address, 0)
+        for resource in list(account.lines):
+            self._take_out(account, resource)
         del self.accounts[address]
-        for resource, line in account.lines.items():
-            self.due.pop((address, resource), None)
-            above = self.nearest(address, resource)
-            if above is not None:
-                above.lines[resource] = above.lines[resource].take_back(line.granted, line.spent)
-                self._look(above, resource)
 
-    def _leave(self, key: tuple[str, str], address: str) -> None:
-        """An account goes while something is reserved of it: nobody knows what it will come to, so all of that."""
-        kept = self.reservations[key]
-        lines = self.accounts[address].lines
-        for resource, accounts, amount in kept.parts:
-            if address in accounts:
-                lines[resource] = lines[resource].settle(amount, amount)
-        self.reservations[key] = kept.of_those(lambda each, resource: each != address)
+    def _take_out(self, account: Account, resource: Resource) -> None:
+        """A line goes: what was spent is so of the one above, which has handed from now on what this one had."""
+        address = account.address
+        for key, kept in list(self.reservations.items()):
+            for name, accounts, amount in kept.parts:
+                if name == resource and address in accounts:
+                    self._leave(key, account, resource, amount)
+        if resource == "memory_bytes":
+            for each in [each for each, (of, _) in self.held.items() if of == address]:
+                self.hold_now(each, address, 0)
+        line = account.lines.pop(resource)
+        account.told.pop(resource, None)
+        self.due.pop((address, resource), None)
+        above = self.nearest(address, resource)
+        if above is not None:
+            taken = above.lines[resource].take_back(line.granted, line.spent)
+            above.lines[resource] = taken.hand(line.handed)
+            self._look(above, resource)
+
+    def _leave(self, key: tuple[str, str], account: Account, resource: Resource, amount: int) -> None:
+        """A line goes while so much is reserved of it: nobody knows what that will come to, so all of it."""
+        account.lines[resource] = account.lines[resource].settle(amount, amount)
+        gone = account.address, resource
+        self.reservations[key] = self.reservations[key].of_those(lambda *pays: pays != gone)
+
+    def _put_in(self, account: Account, resource: Resource, amount: int) -> None:
+        """A line comes between those above and those below it, which have from now on what they have out of it."""
+        handed = handed_below(self, account.address, resource)
+        above = self.nearest(account.address, resource)
+        if above is not None:
+            amount = min(amount, handed + above.lines[resource].left)
+        amount = max(amount, handed)
+        if above is not None:
+            above.lines[resource] = above.lines[resource].hand(amount - handed)
+        account.lines[resource] = Line(amount, handed=handed)
+        self._look(account, resource)
+
+    def change(self, address: str, then: OnExhausted, granted: Mapping[Resource, int]) -> None:
+        """An account has these lines from now on, and each so much, or what of it is in use, where that is more."""
+        account = self.accounts.setdefault(address, Account(address, then, {}))
+        account.then = then
+        for resource in [each for each in account.lines if each not in granted]:
+            self._take_out(account, resource)
+        for resource, amount in granted.items():
+            if resource in account.lines:
+                self.grant(address, resource, amount - account.lines[resource].granted)
+            else:
+                self._put_in(account, resource, amount)
+        if not account.lines:
+            del self.accounts[address]
 
     def grant(self, address: str, resource: Resource, amount: int) -> None:
-        """``amount`` more, out of the account above."""
+        """``amount`` more, out of the account above, or less, of what is left."""
         account = self.accounts.get(address)
         if account is None or resource not in account.lines:
             return
+        amount = max(amount, min(0, -account.lines[resource].left))
         above = self.nearest(ancestors(address)[0], resource)
         if above is not None:
-            amount = max(0, min(amount, above.lines[resource].left))
+            amount = min(amount, max(0, above.lines[resource].left))
             above.lines[resource] = above.lines[resource].hand(amount)
         line = account.lines[resource] = account.lines[resource].grant(amount)
         if account.told.get(resource, 0) > line.percent:
-            account.told[resource] = self.level(account, resource)
+            account.told[resource] = level(account, resource)
         self._look(account, resource)
 
     # -- using ---------------------------------------------------------------------------------------------------
@@ -215,8 +254,8 @@ class Book:
     def _hold(self, of: str, more: int) -> None:
         account = self.accounts[of]
         account.lines["memory_bytes"] = account.lines["memory_bytes"].spend(more)
-        level = self.level(account, "memory_bytes")
-        account.told["memory_bytes"] = min(account.told.get("memory_bytes", 0), level)
+        before = account.told.get("memory_bytes", 0)
+        account.told["memory_bytes"] = min(before, level(account, "memory_bytes"))
         self._look(account, "memory_bytes")
 
     def reserve(self, wanted: Reservation) -> None:
@@ -285,20 +324,10 @@ class Book:
     # -- telling -------------------------------------------------------------------------------------------------
 
     def _look(self, account: Account, resource: Resource) -> None:
-        if self.level(account, resource) > account.told.get(resource, 0):
+        if level(account, resource) > account.told.get(resource, 0):
             self.due[account.address, resource] = None
         else:
             self.due.pop((account.address, resource), None)
-
-    @staticmethod
-    def level(account: Account, resource: Resource) -> int:
-        """The highest of :data:`LEVELS` that what is spent has come to."""
-        return Book.level_at(account.lines[resource].percent)
-
-    @staticmethod
-    def level_at(percent: int) -> int:
-        """The same of so many in a hundred."""
-        return max((level for level in LEVELS if level <= percent), default=0)
 
     def tell(self, address: str, resource: Resource, percent: int) -> None:
         """Somebody was told that so much of a line is spent."""
@@ -306,6 +335,28 @@ class Book:
         account = self.accounts.get(address)
         if account is not None and resource in account.lines:
             account.told[resource] = percent
+
+
+def level(account: Account, resource: Resource) -> int:
+    """The highest of :data:`LEVELS` that what is spent has come to."""
+    return level_at(account.lines[resource].percent)
+
+
+def level_at(percent: int) -> int:
+    """The same of so many in a hundred."""
+    return max((each for each in LEVELS if each <= percent), default=0)
+
+
+def handed_below(book: Book, address: str, resource: Resource) -> int:
+    """What those below ``address`` were granted that have nobody's account between it and them."""
+    above = book.nearest(ancestors(address)[0], resource)
+    return sum(
+        account.lines[resource].granted
+        for account in book.accounts.values()
+        if resource in account.lines
+        and is_below(account.address, address)
+        and book.nearest(ancestors(account.address)[0], resource) is above
+    )
 
 
 def lines_of(book: Book, address: str) -> Mapping[Resource, Account]:

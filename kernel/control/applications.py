@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TypeVar
 
+from kernel.application.budgets import Share, budget_faults
 from kernel.application.plan import Group, Plan, Present, Step, grouped
 from kernel.control.asked import Asked
 from kernel.control.spawning import Begun, SpawnControl, started_pid
@@ -38,6 +39,7 @@ from kernel.operations.applications import (
     StepRow,
 )
 from kernel.operations.operation import Handler
+from kernel.operations.rights.budgets import Resource
 from kernel.operations.spawning import NotStarted
 from kernel.pace import give_way
 from kernel.policy.asker import PERSON
@@ -165,7 +167,7 @@ class ApplicationControl:
         """Each process that is declared, by its address; and what is wrong with the entries."""
         wanted: dict[str, ProcessSpec] = {}
         faults: list[FaultRow] = [{"entry": -1, "why": why} for why in self._code_faults(request.code)]
-        looked = Looked()
+        looked, shares = Looked(), list[Share]()
         for number, entry in enumerate(request.spawns):
             try:
                 spec = self._checked(entry, wanted.get(entry.under), looked)
@@ -173,6 +175,7 @@ class ApplicationControl:
                 faults.append({"entry": number, "why": f"{entry.address}: {error}"})
                 continue
             like = plain(spec)
+            shares.append(Share(entry.address, 1 if entry.replicas is None else entry.replicas, spec.budget))
             own = bool(spec.workspace) and not entry.workspace
             below = self._spawning.workspaces_below(entry.under) if own else ""
             for some in sliced(_names(entry), LOOKED_AT_ONCE):
@@ -182,6 +185,8 @@ class ApplicationControl:
                         faults.append({"entry": number, "why": f"{address} is declared twice"})
                     wanted[address] = like.named(name, below + name if own else spec.workspace)
                 await give_way()
+        numbers = {each.address: number for number, each in enumerate(request.spawns)}
+        faults += [{"entry": numbers.get(address, -1), "why": why} for address, why in budget_faults(shares)]
         return wanted, faults
 
     def _checked(self, entry: DeclaredSpawn, above: ProcessSpec | None, looked: Looked) -> ProcessSpec:
@@ -258,7 +263,12 @@ class ApplicationControl:
             down=slot.state in DOWN,
             state=slot.state,
             dynamic=above is not None and above.spec.template is not None,
+            in_use=self._in_use(slot.address),
         )
+
+    def _in_use(self, address: str) -> dict[Resource, int]:
+        account = self._kernel.state.accounts.book.accounts.get(address)
+        return {} if account is None else {name: line.in_use for name, line in account.lines.items()}
 
     # -- what is done --------------------------------------------------------------------------------------------
 
@@ -318,6 +328,8 @@ class ApplicationControl:
             with ledger_errors():
                 for step in some:
                     fields = {name: getattr(wanted[step.address], name) for name in step.fields}
+                    if "budget" in fields:
+                        fields["budget"] = step.budget
                     ticket = self._processes.change(step.address, fields, trace, seq)
                     made.steps += 1
                 await ticket.durable()

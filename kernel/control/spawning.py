@@ -236,6 +236,7 @@ class SpawnControl:
             significant=request.significant,
             auto_shutdown=request.auto_shutdown,
             template=self._template(request, asker, parent) if request.strategy == TEMPLATE else None,
+            budget=None if request.strategy == TEMPLATE else request.budget,
         )
 
     def _template(self, request: SpawnRequest, asker: Asker, parent: str) -> ProcessSpec:

@@ -53,7 +53,8 @@ class SpawnRequest:
 
     ``tools`` may be patterns, such as ``file_*``; ``capabilities`` say what else it may do, and not. What they leave
     out it has as the agent above it has it, or in full. ``budget``: what it and all below it may use up, out of the
-    budget of what is above.
+    budget of what is above; of a supervisor what all its children share, and of one with a template what each of them
+    has for itself.
 
     ``turn_timeout_s``: how long a turn of it may take, at most what the node allows; None: as long as that.
 
@@ -139,7 +140,6 @@ OF_A_BEHAVIOUR = (
     "system_prompt",
     "workspace",
     "capabilities",
-    "budget",
     "turn_timeout_s",
 )
 """Fields that say nothing of a supervisor, beside ``behaviour``, which has a default."""

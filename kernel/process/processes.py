@@ -39,6 +39,7 @@ from kernel.model.states import (
     ProcessState,
     is_blameless,
 )
+from kernel.operations.rights.budgets import PAUSED_BY, Resource
 from kernel.policy.pipeline import Policy
 from kernel.process.admission import Admission
 from kernel.process.effects import Effects
@@ -314,15 +315,22 @@ class Processes:
     def change_of(self, address: str, fields: Mapping[str, Any]) -> Change:
         """What :meth:`change` would do. Raises what :func:`change_of` does, and Busy."""
         self.admission.check_not_removed(address)
-        return change_of(self._state.slots, self.supervisors, address, fields)
+        return change_of(self._state.slots, self.supervisors, self._state.accounts.book, address, fields)
 
     def change(self, address: str, fields: Mapping[str, Any], trace: bytes, cause: int) -> Ticket:
         """Change the spec of a slot, and by it the flags of the supervisor of its children: all of it or nothing."""
         change = self.change_of(address, fields)
         body = {"address": address, "spec": change.spec.to_json(), "fields": list(change.fields)}
-        ticket = self._recorder.commit([Draft("process.changed", body, 0, "", trace, cause)])
+        drafts = [Draft("process.changed", body, 0, "", trace, cause)]
+        if change.lines is not None:
+            drafts.append(_relined(change, change.lines, trace, cause))
+        if change.resumes:
+            drafts.append(suspension("process.resumed", address, Command(cause, PAUSED_BY)))
+        ticket = self._recorder.commit(drafts)
         for supervisor, event in change.events:
             self._event(supervisor, event)
+        if change.resumes:
+            self._signals.tell(ProcessRunning(address))
         return ticket
 
     async def remove(self, address: str, recursive: bool) -> int:
@@ -817,6 +825,18 @@ def _because(command: Command | None, what: str) -> tuple[str, int]:
 def suspension(kind: str, address: str, command: Command) -> Draft:
     """``process.suspended`` or ``process.resumed``, with the cause of it."""
     return Draft(kind, {"address": address, "by": command.by}, 0, "", b"", command.seq)
+
+
+def _relined(change: Change, lines: Mapping[Resource, int], trace: bytes, cause: int) -> Draft:
+    """What the account of a process has from then on."""
+    budget = change.spec.budget
+    body = {
+        "address": change.address,
+        "then": "refuse" if budget is None else budget.then,
+        "resources": list(lines),
+        "amounts": list(lines.values()),
+    }
+    return Draft("budget.changed", body, 0, "", trace, cause)
 
 
 def _exit_of(process: LiveProcess, reason: str, detail: str, batch: str | None = None) -> ProcessExited:

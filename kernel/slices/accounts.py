@@ -77,6 +77,7 @@ class Accounts(Slice):
                 told.body["address"], told.body["account"], told.body["amount"]
             ),
             "budget.granted": self._granted,
+            "budget.changed": self._changed,
             "budget.warned": lambda told: self.book.tell(
                 told.body["address"], told.body["resource"], told.body["percent"]
             ),
@@ -95,6 +96,10 @@ class Accounts(Slice):
 
     def _granted(self, told: Told) -> None:
         self.book.grant(told.body["address"], told.body["resource"], told.body["amount"])
+
+    def _changed(self, told: Told) -> None:
+        lines = zip(told.body["resources"], told.body["amounts"], strict=False)
+        self.book.change(told.body["address"], told.body["then"], dict(lines))
 
     # -- what is used --------------------------------------------------------------------------------------------
 

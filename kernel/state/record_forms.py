@@ -27,7 +27,7 @@ from kernel.model.machines.call_states import CALL_EVENTS
 from kernel.model.machines.machine import Events, names
 from kernel.model.machines.turn_states import TURN_EVENTS
 from kernel.model.spec import ProcessSpec
-from kernel.operations.rights.budgets import Resource
+from kernel.operations.rights.budgets import OnExhausted, Resource
 from kernel.slices.mail.subscriptions import OVERFLOWS
 from kernel.slices.mailboxes import KINDS_OF_MESSAGES
 from kernel.values import canonical, check_depth
@@ -65,6 +65,10 @@ def _numbers(value: list[int]) -> bool:
     return all(map(_number, value))
 
 
+def _resources(value: list[str]) -> bool:
+    return set(value) <= set(_RESOURCES) and len(set(value)) == len(value)
+
+
 def _spec(value: str) -> bool:
     ProcessSpec.from_json(value)
     return True
@@ -96,6 +100,7 @@ def _reads(fields: str = "", *, lack: str = "", **rules: Rule) -> Reads:
 
 _MAIL = "id sender to text session reply_to wants_reply deadline_us rights waiting"
 _RESOURCES = get_args(Resource)
+_THENS = get_args(OnExhausted)
 
 FORMS: Mapping[str, Reads] = {
     "node.booted": _reads(),
@@ -150,6 +155,9 @@ FORMS: Mapping[str, Reads] = {
         "address resource accounts amount", resource=_RESOURCES.__contains__, amount=_number
     ),
     "budget.held": _reads("address account amount", amount=_number),
+    "budget.changed": _reads(
+        "address then resources amounts", then=_THENS.__contains__, resources=_resources, amounts=_numbers
+    ),
     "budget.granted": _reads("address resource amount", resource=_RESOURCES.__contains__, amount=_number),
     "budget.warned": _reads("address resource percent", resource=_RESOURCES.__contains__, percent=_number),
     "tool.verdict": _reads("turn decision"),

@@ -69,6 +69,7 @@ HEARS: Mapping[str, tuple[str, ...]] = {
     "budget.used": ("accounts",),
     "budget.held": ("accounts",),
     "budget.granted": ("accounts",),
+    "budget.changed": ("accounts",),
     "budget.warned": ("accounts",),
     "sys.value": ("calls",),
     "monitor.set": ("calls", "monitors"),

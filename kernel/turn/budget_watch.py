@@ -14,7 +14,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from chain.ledger.ledger import Draft
-from kernel.budget.account import WARN_PERCENT, Account
+from kernel.budget.account import WARN_PERCENT, Account, level, level_at
 from kernel.errors import KernelError
 from kernel.message.message_signals import MessageArrived
 from kernel.message.messaging import Messaging, Outgoing
@@ -108,7 +108,7 @@ class BudgetWatch:
             return
         line, (_, held) = account.lines["memory_bytes"], book.held.get(address, ("", 0))
         then = line.spend(memory_bytes - held)
-        same = book.level_at(then.percent) == book.level(account, "memory_bytes")
+        same = level_at(then.percent) == level(account, "memory_bytes")
         if not same or abs(memory_bytes - held) * _STEPS >= line.granted:
             write = partial(self._write_hold, address, pid, account.address, memory_bytes)
             self._recorder.until_writable(("holds", address), write)
@@ -125,7 +125,7 @@ class BudgetWatch:
         account = book.accounts.get(address)
         if account is None or account.then not in ("pause", "stop") or account.told.get(resource) == 100:
             return
-        if resource not in account.lines or book.level(account, resource) < WARN_PERCENT:
+        if resource not in account.lines or level(account, resource) < WARN_PERCENT:
             return
         unit = self._recorder.unit()
         seq = self._warn(unit, account, resource, 100)
@@ -138,7 +138,7 @@ class BudgetWatch:
         if not due:
             return
         unit = self._recorder.unit()
-        warned = [self._warn(unit, each, resource, book.level(each, resource)) for each, resource in due]
+        warned = [self._warn(unit, each, resource, level(each, resource)) for each, resource in due]
         self._recorder.commit(unit)
         for (account, resource), seq in zip(due, warned, strict=True):
             if account.told.get(resource) == 100:
@@ -159,7 +159,8 @@ class BudgetWatch:
             unit.add(suspension("process.suspended", address, Command(cause, PAUSED_BY)))
         above = self._state.slots.worker_above(parent(address))
         for to in (address,) if above is None else (address, above.address):
-            if to not in self._state.slots or self._state.slots.down(to) is not None:
+            told = self._state.slots.get(to)
+            if told is None or told.spec.type != "worker" or self._state.slots.down(to) is not None:
                 continue
             out = Outgoing(
                 sender=address,

@@ -251,3 +251,64 @@ def test_run_says_by_its_status_that_there_was_no_answer(waits: Path, place: Pat
         said, _ = process.communicate(timeout=WAIT_S)
     assert process.returncode == 1 and "[dead: " in said and f"--data {data}" in said
     assert not list(mentions(place))
+
+
+SHARED = """\
+[app]
+name = "shares"
+[app.budget]
+tool_calls = {top}
+then = "refuse"
+[[app.supervisors]]
+name = "team"
+[app.supervisors.budget]
+tool_calls = {team}
+then = "refuse"
+[[app.supervisors.children]]
+name = "one"
+behaviour = "planner"
+tools = ["calculator"]
+replicas = 2
+"""
+
+
+def test_children_share_the_budget_of_their_supervisor_and_an_apply_changes_it(
+    fresh: LiveNode, tmp_path: Path
+) -> None:
+    node, file = fresh, tmp_path / "app.toml"
+    node.up()
+
+    def applied(top: int, team: int) -> str:
+        file.write_text(SHARED.format(top=top, team=team))
+        done = node.cli("apply", str(file))
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def calls(name: str, many: int) -> list[str]:
+        work = ("calculator", {"expression": "1+1"})
+        return [each["status"] for each in node.plan(name, *[work] * many)]
+
+    file.write_text(SHARED.format(top=3, team=4))
+    refused = node.cli("apply", str(file))
+    assert refused.returncode != 0 and f"{file}:2: " in refused.stderr
+    assert "it has 3 tool calls, and what is declared below it is to have 4" in refused.stderr
+    applied(10, 3)
+    before = {row["name"]: row["pid"] for row in node.api.ps()}
+    assert calls("one-1", 2) == ["ok", "ok"]
+    assert calls("one-2", 2) == ["ok", "denied"]
+    [shown] = node.api.budgets.show("/user/shares/team")
+    assert (shown["granted"], shown["spent"], shown["left"]) == (3, 3, 0)
+    said = applied(6, 5)
+    assert "tool_calls 10 to 6" in said and "tool_calls 3 to 5" in said
+    assert calls("one-2", 1) == ["ok"] and calls("one-1", 2) == ["ok", "denied"]
+    assert {row["name"]: row["pid"] for row in node.api.ps()} == before
+    said = applied(6, 2)
+    assert "tool_calls 5 to 2 (5 are in use and stay)" in said
+    assert "nothing to do" in applied(6, 2)
+    assert [row["granted"] for row in node.api.budgets.show("/user/shares")] == [6]
+    node.command("budget", "grant", "/user/shares/team", "tool_calls", "1")
+    assert calls("one-1", 2) == ["ok", "denied"]
+    made = node.cli("spawn", "crew", "--supervisor", "--budget", "tool_calls=1", "--budget", "then=refuse")
+    assert made.returncode == 0, made.stderr
+    node.api.spawn("solo", under="/user/crew", behaviour="planner", tools=["calculator"])
+    assert calls("solo", 2) == ["ok", "denied"]

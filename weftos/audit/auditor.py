@@ -38,6 +38,7 @@ _GISTS = {
     "peer.command": "{name}: {operation} {arguments}",
     "process.spawned": "{address}",
     "process.changed": "{address}: {fields}",
+    "budget.changed": "{address}: {resources} {amounts}",
     "process.started": "{address} in cell {cell}",
     "process.exited": "{address}: {reason} {detail}",
     "process.slot": "{address}: {state} {why}",

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kernel.budget.account import Book
+from kernel.budget.changed import relined
 from kernel.errors import Invalid, NotFound, SupervisionError
 from kernel.model.address import USER, name_of
 from kernel.model.spec import ProcessSpec
+from kernel.operations.rights.budgets import PAUSED_BY, Resource
 from kernel.process.live import Supervisors
 from kernel.process.slots.specs import child_spec, flags_of
 from kernel.slices.tree.slots import Slot, Slots
@@ -23,23 +26,28 @@ from kernel.supervision.reducer import (
     step,
 )
 
-OF_A_CHILD = ("restart", "shutdown_s", "significant", "on_logical", "turn_timeout_s")
+OF_A_CHILD = ("restart", "shutdown_s", "significant", "on_logical", "turn_timeout_s", "budget")
 OF_ITS_FLAGS = ("intensity", "strategy", "auto_shutdown")
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """``spec`` is what the slot at ``address`` has from then on, ``fields`` are those in which that is another, and
-    ``events`` what supervisors are to be told, each by the address whose children it has.
+    ``events`` what supervisors are to be told, each by the address whose children it has. ``lines``: what its account
+    has from then on, None when that stays; ``resumes``: it was paused by its budget, and is not any more.
     """
 
     address: str
     spec: ProcessSpec
     fields: tuple[str, ...]
     events: tuple[tuple[str, Event], ...]
+    lines: Mapping[Resource, int] | None = None
+    resumes: bool = False
 
 
-def change_of(slots: Slots, supervisors: Supervisors, address: str, fields: Mapping[str, Any]) -> Change:
+def change_of(
+    slots: Slots, supervisors: Supervisors, book: Book, address: str, fields: Mapping[str, Any]
+) -> Change:
     """All of ``fields``, or none: raises Invalid, NotFound, and SupervisionError with what its supervisor says."""
     slot = slots.get(address)
     if slot is None:
@@ -61,7 +69,19 @@ def change_of(slots: Slots, supervisors: Supervisors, address: str, fields: Mapp
         events.append((address, ChangeFlags(flags)))
     for at, event in events:
         step(supervisors.get(at) or _at_rest(slots, at, slot), event, 0.0, 0.0)
-    return Change(address, spec, differ, tuple(each for each in events if each[0] in supervisors))
+    told = tuple(each for each in events if each[0] in supervisors)
+    if "budget" not in differ:
+        return Change(address, spec, differ, told)
+    lines = relined(book, address, slot.spec.budget, spec.budget)
+    return Change(
+        address, spec, differ, told, lines, slot.suspended == PAUSED_BY and _is_enough(book, address, lines)
+    )
+
+
+def _is_enough(book: Book, address: str, lines: Mapping[Resource, int]) -> bool:
+    """Whether nothing is used up with so much granted."""
+    had = book.accounts[address].lines if address in book.accounts else {}
+    return all(replace(had[each], granted=most).percent < 100 for each, most in lines.items() if each in had)
 
 
 def _check_fields(slot: Slot, fields: Mapping[str, Any]) -> None:

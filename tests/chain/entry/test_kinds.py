@@ -51,6 +51,7 @@ def test_what_must_be_on_disk_before_anything_follows() -> None:
         "process.suspended",
         "process.resumed",
         "budget.granted",
+        "budget.changed",
         "message.cancelled",
         "message.accepted",
         "message.sent",

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from kernel.application.plan import Group, Plan, Present, Step, differences, grouped
 from kernel.model.address import is_below, parent
 from kernel.model.spec import ProcessSpec
+from kernel.operations.rights.budgets import Budget
 
 APP, ROOT = "shop", "/user/shop"
-AT_RUN_TIME = ("restart", "intensity", "significant")
+AT_RUN_TIME = ("restart", "intensity", "significant", "budget")
 
 
 def worker(address: str, **fields: object) -> tuple[str, ProcessSpec]:
@@ -107,6 +108,54 @@ def test_a_child_becomes_significant_behind_its_supervisor_and_ceases_to_be_befo
     then[f"{ROOT}/s"] = replace(then[f"{ROOT}/s"], intensity=(1, 1.0))
     plan = plan_of(list(then.items()), [ours(*each) for each in now.items()])
     assert [step.address for step in plan.changes()] == [f"{ROOT}/a", f"{ROOT}/s", f"{ROOT}/s/b"]
+
+
+def test_what_budgets_have_less_comes_back_from_below_before_any_has_more() -> None:
+    def tree(top: int, side: int, a: int) -> list[tuple[str, ProcessSpec]]:
+        return [
+            supervisor(ROOT, budget=Budget(tokens=top)),
+            worker(f"{ROOT}/a", budget=Budget(tokens=a, tool_calls=top)),
+            supervisor(f"{ROOT}/s", budget=Budget(tokens=side)),
+        ]
+
+    now, then = tree(100, 40, 60), tree(90, 50, 10)
+    there = [replace(ours(*each), in_use={"tokens": 95}) for each in now]
+    plan = plan_of(then, there)
+    assert plan.faults == [] and not plan.makes
+    assert [(step.address, step.fields, step.why, step.budget) for step in plan.changes()] == [
+        (
+            f"{ROOT}/a",
+            ("budget",),
+            "tool_calls 100 to 90, tokens 60 to 10 (95 are in use and stay)",
+            Budget(tokens=10, tool_calls=90),
+        ),
+        (ROOT, ("budget",), "tokens 100 to 90 (95 are in use and stay)", Budget(tokens=90)),
+        (f"{ROOT}/s", ("budget",), "tokens 40 to 50", Budget(tokens=50)),
+    ]
+
+
+def test_a_budget_and_what_else_differs_are_changed_one_after_the_other() -> None:
+    wanted = [worker(ROOT, budget=Budget(tokens=5, money="1.0", then="stop"), restart="transient")]
+    there = [ours(*worker(ROOT, budget=Budget(tokens=9, messages=3)))]
+    assert [(step.fields, step.why) for step in plan_of(wanted, there).changes()] == [
+        (("budget",), "messages 3 to no limit, tokens 9 to 5"),
+        (("restart",), ""),
+        (("budget",), "money no limit to 1, then wrap_up to stop"),
+    ]
+    [step] = steps([worker(ROOT)], there)
+    assert (step.action, step.budget, step.why) == (
+        "change",
+        None,
+        "messages 3 to no limit, tokens 9 to no limit",
+    )
+
+
+def test_what_is_measured_in_a_cell_is_for_what_is_made_anew() -> None:
+    there = [ours(*worker(ROOT, budget=Budget(tokens=9)))]
+    wanted = [worker(ROOT, budget=Budget(tokens=9, cpu_ms=5))]
+    assert steps(wanted, there) == [Step("replace", ROOT, ("budget",))]
+    less = [worker(ROOT, budget=Budget(cpu_ms=3))]
+    assert steps(less, [ours(*worker(ROOT, budget=Budget(cpu_ms=5)))])[0].action == "change"
 
 
 def test_what_others_made_beside_it_is_left_alone() -> None:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kernel.budget.account import Account, Book, Line
+from kernel.budget.account import Account, Book, Line, level
 from kernel.budget.price import Price
 from kernel.budget.reservation import Reservation
 from kernel.model.address import ancestors, is_below
-from kernel.operations.rights.budgets import Budget, Resource, read_budget
+from kernel.operations.rights.budgets import Budget, OnExhausted, Resource, read_budget
 from kernel.operations.rights.money import in_units
 from tests.kernel.twins.books import faults
 
@@ -74,8 +74,9 @@ class Ledger(RuleBasedStateMachine):
         for kept in self.book.reservations.values():
             for resource, accounts, amount in kept.parts:
                 held[resource] += amount if address in accounts else 0
+        gone_with_it = list(account.lines)
         self.book.close(address)
-        for resource in account.lines:
+        for resource in gone_with_it:
             above = self.book.nearest(address, resource)
             gone = self.spent.pop((address, resource), 0)
             gone += held.get(resource, 0)
@@ -93,6 +94,41 @@ class Ledger(RuleBasedStateMachine):
         if line is not None and self._root(address, resource):
             self.outside[address, resource] += amount
         self.book.grant(address, resource, amount)
+
+    @rule(
+        address=addresses,
+        then=st.sampled_from(["refuse", "stop"]),
+        wanted=st.dictionaries(granted, st.integers(0, 300), max_size=3),
+    )
+    def change(self, address: str, then: OnExhausted, wanted: dict[Resource, int]) -> None:
+        account = self.book.accounts.get(address)
+        before = {} if account is None else dict(account.lines)
+        reserved = {resource: line.reserved for resource, line in before.items()}
+        self.book.change(address, then, wanted)
+        after = self.book.accounts[address].lines if wanted else {}
+        assert after.keys() == wanted.keys()
+        for resource, line in after.items():
+            had = before.get(resource)
+            least = line.handed if had is None else min(had.in_use, had.granted)
+            assert line.granted >= min(least, wanted[resource])
+            if self._root(address, resource):
+                assert line.granted == max(wanted[resource], least)
+            if resource not in before:
+                assert line == Line(line.granted, handed=line.handed)
+        for resource in before.keys() - wanted.keys():
+            above = self.book.nearest(address, resource)
+            gone = self.spent.pop((address, resource), 0) + reserved[resource]
+            if resource == "memory_bytes":
+                self.holds = {each: kept for each, kept in self.holds.items() if kept[0] != address}
+            elif above is not None:
+                self.spent[above.address, resource] = self.spent.get((above.address, resource), 0) + gone
+        for account in self.book.accounts.values():
+            for resource, line in account.lines.items():
+                self.outside.pop((account.address, resource), None)
+                if self._root(account.address, resource):
+                    self.outside[account.address, resource] = line.granted
+        for resource in before.keys() - wanted.keys():
+            self.outside.pop((address, resource), None)
 
     @rule(address=addresses, sender=addresses, resource=resources)
     def spend(self, address: str, sender: str, resource: Resource) -> None:
@@ -156,7 +192,7 @@ class Ledger(RuleBasedStateMachine):
     @rule()
     def tell(self) -> None:
         for address, resource in list(self.book.due):
-            self.book.tell(address, resource, self.book.level(self.book.accounts[address], resource))
+            self.book.tell(address, resource, level(self.book.accounts[address], resource))
 
     @invariant()
     def adds_up(self) -> None:

@@ -12,14 +12,18 @@ import pytest
 
 from chain.entry.kinds import KINDS
 from kernel.bounds import Bounds
+from kernel.budget.account import Line
 from kernel.control import applications
 from kernel.control.spawning import AT_A_TIME
 from kernel.errors import Busy, Invalid, KernelError, NotFound, Refused
 from kernel.operations.applications import Applications, Applied, DeclaredSpawn, OwnCode, Planned
 from kernel.operations.processes import Processes
+from kernel.operations.rights.budgets import Budget, Budgets, Resource
 from kernel.operations.spawning import Spawning, SpawnRequest
 from tests.kernel.control.test_control import control_of, on_control
+from tests.kernel.syscall.test_open_calls import until
 from tests.kernel.turn.test_turns import on_twin
+from tests.kernel.twins.books import faults
 from tests.kernel.twins.doors import Doors
 from tests.kernel.twins.kernel_twin import LIMIT_S, Twin
 
@@ -126,6 +130,110 @@ def test_what_can_change_while_it_runs_keeps_its_process(tmp_path: Path) -> None
         suits = replace(CLERK, shutdown_s=5.0)
         assert (await apply(control, ROOT, suits, BACK, PACKER))["counts"] == {"change": 6}
         assert (await plan(control, ROOT, CLERK, BACK, PACKER))["steps"] == [] and running(twin) == before
+
+    on_control(tmp_path, body)
+
+
+def lines(twin: Twin, resource: Resource = "tokens") -> dict[str, Line]:
+    book = twin.kernel.state.accounts.book
+    assert list(faults(book)) == []
+    return {name: account.lines[resource] for name, account in book.accounts.items()}
+
+
+def test_budgets_are_shared_below_their_supervisors_and_changed_while_all_runs(tmp_path: Path) -> None:
+    root, back = replace(ROOT, budget=Budget(tokens=1000)), replace(BACK, budget=Budget(tokens=600))
+    packer = replace(PACKER, budget=Budget(tokens=100))
+
+    async def body(twin: Twin, control: Doors) -> None:
+        await apply(control, root, CLERK, back, packer)
+        before = running(twin)
+        assert lines(twin)["/user/shop"] == Line(1000, handed=600)
+        assert lines(twin)["/user/shop/back"] == Line(600, handed=300)
+        await control(Budgets.grant, "/user/shop", resource="tokens", amount=11)
+        wanted = (
+            replace(root, budget=Budget(tokens=500)),
+            CLERK,
+            replace(back, budget=Budget(tokens=400, then="refuse")),
+            replace(packer, budget=Budget(tokens=120)),
+        )
+        done = await apply(control, *wanted)
+        assert [(step["action"], step["address"], step["count"], step["why"]) for step in done["steps"]] == [
+            ("change", "/user/shop/back", 1, "tokens 600 to 400"),
+            ("change", "/user/shop", 1, "tokens 1000 to 500 (600 are in use and stay)"),
+            ("change", "/user/shop/back", 1, "then wrap_up to refuse"),
+            ("change", "/user/shop/back/packer-1", 3, "tokens 100 to 120"),
+        ]
+        assert running(twin) == before and (await plan(control, *wanted))["steps"] == []
+        after = lines(twin)
+        assert after["/user/shop"] == Line(511, handed=400)
+        assert after["/user/shop/back"] == Line(400, handed=360)
+        assert after["/user/shop/back/packer-2"] == Line(120)
+        told = [entry.body for entry in await twin.entries("budget.changed")]
+        assert told[0] == {
+            "address": "/user/shop/back",
+            "then": "wrap_up",
+            "resources": ["tokens"],
+            "amounts": [400],
+        }
+        none = await apply(control, ROOT, CLERK, BACK, PACKER)
+        assert {step["why"] for step in none["steps"]} == {
+            "tokens 120 to no limit",
+            "tokens 400 to no limit",
+            "tokens 500 to no limit",
+        }
+        assert lines(twin) == {} and running(twin) == before
+        again = await apply(control, root, CLERK, back, packer)
+        assert again["counts"] == {"change": 5} and lines(twin)["/user/shop/back"] == Line(600, handed=300)
+        assert running(twin) == before
+
+    on_control(tmp_path, body)
+
+    async def booted(twin: Twin) -> None:
+        control = control_of(twin)
+        assert lines(twin)["/user/shop"] == Line(1000, handed=600)
+        assert (await plan(control, root, CLERK, back, packer))["steps"] == []
+
+    on_twin(tmp_path, booted)
+
+
+def test_more_than_a_budget_has_is_a_fault_of_the_place_or_refused_in_words(tmp_path: Path) -> None:
+    root = replace(ROOT, budget=Budget(tokens=100))
+
+    async def body(twin: Twin, control: Doors) -> None:
+        many = replace(PACKER, budget=Budget(tokens=40))
+        told = await plan(control, root, BACK, many)
+        assert [(fault["entry"], fault["why"]) for fault in told["faults"]] == [
+            (
+                0,
+                "/user/shop: budget: it has 100 tokens, and what is declared below it is to have 120",
+            )
+        ]
+        await apply(control, root, replace(CLERK, budget=Budget(tokens=10)))
+        spent = twin.kernel.state.accounts.book
+        spent.spend([spent.accounts["/user/shop"]], "tokens", 60)
+        with pytest.raises(Refused, match="/user/shop has 30 tokens left, and cannot give 40"):
+            await apply(control, root, replace(CLERK, budget=Budget(tokens=50)))
+
+    on_control(tmp_path, body)
+
+
+def test_who_was_paused_goes_on_when_more_is_declared(tmp_path: Path) -> None:
+    tight = replace(CLERK, tools=["calculator"], budget=Budget(tool_calls=1, then="pause"))
+
+    async def body(twin: Twin, control: Doors) -> None:
+        await apply(control, ROOT, tight)
+        await twin.send("/user/shop/clerk")
+        at = await twin.delivery()
+        assert (await twin.call_tool(at, "calculator", {"expression": "1+1"}))["status"] == "ok"
+        twin.finish(at)
+        slots = twin.kernel.state.slots
+        await until(lambda: slots["/user/shop/clerk"].suspended == "budget")
+        await apply(control, ROOT, replace(tight, budget=Budget(tool_calls=9, then="pause")))
+        assert not slots["/user/shop/clerk"].suspended
+        assert (await twin.delivery()).message.kind == "budget"
+        [resumed] = await twin.entries("process.resumed")
+        [changed] = await twin.entries("budget.changed")
+        assert resumed.entry.seq == changed.entry.seq + 1
 
     on_control(tmp_path, body)
 

@@ -156,6 +156,8 @@ def records_of(choices: list[tuple[int, int, int, int]]) -> list[Step]:
                                 **({"payers": [who], "money": 40, "input_price": 2 * 10**6, "output_price": 10**7,
                                     "cached_price": c} if a % 2 else {})},
             "budget.granted": {"address": who, "resource": ("tokens", "money")[b % 2], "amount": c},
+            "budget.changed": {"address": who, "then": ("stop", "wrap_up")[a % 2], "amounts": [c, 3 * c][: b % 3],
+                               "resources": ["tokens", "money"][: b % 3]},
             "budget.used": {"address": who, "resource": "cpu_ms", "accounts": [who], "amount": c},
             "budget.held": {"address": who, "resource": "memory_bytes", "account": who, "amount": 40 * c},
             "budget.warned": {"address": who, "resource": "tokens", "percent": 80},

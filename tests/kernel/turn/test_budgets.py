@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kernel.budget.account import Line
-from kernel.errors import Busy, NotFound, Refused
+from kernel.errors import Busy, Invalid, NotFound, Refused
 from kernel.operations.messages import Messages
 from kernel.operations.processes import Processes
 from kernel.operations.rights.budgets import Budget, Budgets, OnExhausted, Resource
@@ -268,6 +268,54 @@ def test_the_agent_above_is_told_over_the_supervisors_in_between(tmp_path: Path)
         await twin.call_tool(at, "calculator", SUM)
         boss = await twin.delivery()
         assert (boss.message.kind, boss.message.sender) == ("budget", "/user/boss/team/kid")
+
+    on_twin(tmp_path, body)
+
+
+def test_children_of_a_supervisor_share_its_budget_and_the_agent_above_is_told(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        control = control_of(twin)
+        await twin.spawn("boss", tools=("calculator",))
+        shared, team = Budget(tool_calls=5, then="refuse"), "/user/boss/team"
+        await control(Spawning.spawn, "team", under="/user/boss", supervisor=True, budget=shared)
+        for name in ("ada", "bob"):
+            await control(Spawning.spawn, name, under=team, tools=("calculator",))
+        with pytest.raises(Busy, match="/user/boss/team has 5 tool_calls left, and cannot give 6"):
+            await control(Spawning.spawn, "eve", under=team, tools=(), budget=Budget(tool_calls=6))
+        await control(Spawning.spawn, "eve", under=team, tools=(), budget=Budget(tool_calls=1))
+        assert line(twin, "/user/boss/team", "tool_calls") == Line(5, handed=1)
+        ada, bob = await turn_of(twin, "ada"), await turn_of(twin, "bob")
+        for number in range(2):
+            assert (await twin.call_tool(ada, "calculator", SUM, number))["status"] == "ok"
+            assert (await twin.call_tool(bob, "calculator", SUM, number))["status"] == "ok"
+        refused = await twin.call_tool(ada, "calculator", SUM, 3)
+        assert refused["text"].startswith("budget: /user/boss/team has used up its 5 tool calls")
+        notice = await twin.delivery()
+        assert notice.message.kind == "budget" and notice.message.sender == "/user/boss/team"
+        twin.finish(notice)
+        twin.crash(ada)
+        again = await twin.delivery()
+        assert (await twin.call_tool(again, "calculator", SUM, 4))["status"] == "denied"
+        [shown] = await control(Budgets.show, "/user/boss/team")
+        assert (shown["account"], shown["spent"], shown["handed"]) == ("/user/boss/team", 4, 1)
+        assert (await control(Budgets.show, "ada"))[0]["account"] == "/user/boss/team"
+        [entry] = await twin.entries("budget.warned")
+        assert (entry.body["address"], entry.body["percent"]) == ("/user/boss/team", 80)
+        assert "/user/boss/team" not in twin.kernel.state.mail
+
+    on_twin(tmp_path, body)
+
+
+def test_a_supervisor_whose_budget_says_so_is_stopped_with_all_below_it(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        control = control_of(twin)
+        await control(Spawning.spawn, "team", supervisor=True, budget=Budget(tool_calls=1, then="stop"))
+        await control(Spawning.spawn, "ada", under="/user/team", tools=("calculator",))
+        ada = await turn_of(twin, "ada")
+        assert (await twin.call_tool(ada, "calculator", SUM))["status"] == "ok"
+        await until(lambda: twin.kernel.state.slots["/user/team"].state == "stopped")
+        with pytest.raises(Invalid, match="then=pause is for those below it"):
+            await control(Spawning.spawn, "wait", supervisor=True, budget=Budget(tokens=1, then="pause"))
 
     on_twin(tmp_path, body)
 

@@ -183,9 +183,7 @@ def spawn(
         "workspace": workspace and str(absolute(workspace)),
     }
     if supervisor and strategy != TEMPLATE:
-        _refuse_behaviour(
-            {**wanted, "capability": capabilities, "budget": budget, "turn_timeout": turn_timeout_s}, tools
-        )
+        _refuse_behaviour({**wanted, "capability": capabilities, "turn_timeout": turn_timeout_s}, tools)
     for option, given in (
         ("intensity", intensity),
         ("strategy", strategy),
