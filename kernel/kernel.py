@@ -352,6 +352,7 @@ class Kernel:
         self._signals.connect(joined(self._handlers(CellLog(self.env.log, self.live)), hears))
         self.turns.histories.evict()
         self.tool_calls.recover()
+        self.processes.slots.settle()
         self._downs.recover()
         self.processes.boot()
         self._budget_watch.recover()

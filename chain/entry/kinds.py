@@ -186,6 +186,13 @@ _TABLE = (
         isolated=(BOOL, "whether it is in no cell with any that is not, from its next start on"),
     ),
     _kind(
+        "process.ending",
+        "the end of a supervisor, which has begun and takes its time, will leave its slot stopped: a node that is "
+        "killed in between begins with it so",
+        address=_ADDRESS,
+        stops=(BOOL, "whether it will; false: it was said, and it will not after all"),
+    ),
+    _kind(
         "process.slot",
         "a child slot changed its state",
         address=_ADDRESS,

@@ -1,7 +1,8 @@
 """What the end of a supervisor, which ends by itself and takes its time, will make of slots: recorded when it begins.
 
-A node that is killed before it has ended then begins with what the end would have left. One that comes to nothing all
-the same, as somebody kills what is ending and it is brought back, is recorded so.
+A node that is killed before it has ended then begins with what the end would have left. Until it has, the slots are as
+they were: who is below watches, is sent to and comes back as ever. An end that comes to nothing all the same, as
+somebody kills what is ending and it is brought back, is recorded so.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kernel.supervision.reducer import Exited, SlotChanged, SlotState, step
 
 
 class ForeseenEnds:
-    """Addresses of supervisors whose slots are recorded as stopped, and which still run."""
+    """Addresses of supervisors which still run, and whose slots will be stopped by their ends, as is recorded."""
 
     def __init__(
         self, supervisors: Supervisors, live: LiveTable, slots: Slots, writer: SlotWriter, clock: Clock
@@ -30,8 +31,8 @@ class ForeseenEnds:
         self._stopped: set[str] = set()
 
     def begun(self, address: str) -> None:
-        """The supervisor at ``address`` has begun to end by itself: it is recorded as stopped if it will be, and so are
-        those above that will end with it.
+        """The supervisor at ``address`` has begun to end by itself: that it will be stopped is recorded, and the
+        same of those above that will end with it.
         """
         stopped: list[Slot] = []
         while (slot := self._slots.get(address)) is not None and self._is_stopped_by_its_end(address):
@@ -41,11 +42,15 @@ class ForeseenEnds:
             address = parent_of(address)
             if not self._will_close(address):
                 break
-        self._writer.change_all(stopped, SlotState.STOPPED, SHUTDOWN)
+        self._writer.foresee(stopped, stops=True)
 
     def look(self, address: str) -> None:
-        """Something is new to the supervisor at ``address``: it may be about to end, with some that have begun to."""
-        if self._stopped and address not in self._stopped and self._will_close(address):
+        """Something is new to the supervisor at ``address``: it may be about to end, with some that have begun to, or
+        not any more.
+        """
+        if address in self._stopped:
+            self._go_on(address)
+        elif self._stopped and self._will_close(address):
             self.begun(address)
 
     def _is_stopped_by_its_end(self, address: str) -> bool:
@@ -76,26 +81,23 @@ class ForeseenEnds:
         slot = self._slots.get(address)
         if address in self._stopped and slot is not None and self._is_closing(parent_of(address)):
             self._stopped.discard(address)
-            self._writer.change(slot, SlotState.RUNNING, f"it ended with {parent_of(address)}")
-
-    def confirmed(self, address: str) -> bool:
-        """Somebody wants what runs at ``address`` as it is recorded, whatever comes of its end. Whether it was so
-        because that was foreseen.
-        """
-        foreseen = address in self._stopped
-        self._stopped.discard(address)
-        return foreseen
+            self._writer.foresee([slot], stops=False)
 
     def over(self, address: str) -> None:
-        """What ran at ``address`` has ended, and its supervisor knows: those above that go on are not stopped."""
+        """What ran at ``address`` has ended, and its supervisor knows, or it will come back or be stopped by a person:
+        those above that go on are not stopped.
+        """
         self._stopped.discard(address)
-        go_on: list[Slot] = []
-        above = parent_of(address)
-        while above in self._stopped and not self._is_closing(above) and not self._will_close(above):
-            self._stopped.discard(above)
-            go_on += filter(None, [self._slots.get(above)])
-            above = parent_of(above)
-        self._writer.change_all(go_on, SlotState.RUNNING, f"{address} did not end it")
+        self._go_on(parent_of(address))
+
+    def _go_on(self, address: str) -> None:
+        """The supervisor at ``address`` and those above may not end after all: that is recorded."""
+        slots: list[Slot] = []
+        while address in self._stopped and not self._is_closing(address) and not self._will_close(address):
+            self._stopped.discard(address)
+            slots += filter(None, [self._slots.get(address)])
+            address = parent_of(address)
+        self._writer.foresee(slots, stops=False)
 
     def _is_closing(self, address: str) -> bool:
         supervisor = self._supervisors.get(address)

@@ -496,7 +496,7 @@ class Processes:
             self._signals.say(AddressDown(address, f"{down.address} is {down.state}"))
 
     def _may_come_back(self, address: str) -> bool:
-        """Whether it is recorded as down, and its supervisor does not hold it for that: its end was foreseen."""
+        """Whether it is recorded as down, and has been started since: the disk has yet to take that."""
         child = self.supervisors.child(address)
         return child is not None and child.slot not in DOWN
 
@@ -560,7 +560,7 @@ class Processes:
             for below in self._state.slots.tree(address):
                 if below != address:
                     self._drain(below)
-        elif failed:
+        else:
             self._foreseen.look(address)
         self.effects.carry_out(address, effects)
 
@@ -730,8 +730,10 @@ class Processes:
         slot, state, why = self._state.slots.get(address), change.state, change.why
         if slot is None:
             return
-        if self.slots.meant(slot) is not state or (change.cause >= 0 and self._foreseen.confirmed(address)):
-            self.slots.change(slot, state, why, change.cause)  # else it was foreseen
+        if self.slots.meant(slot) is not state:
+            self.slots.change(slot, state, why, change.cause)
+        if change.cause >= 0 or state is not SlotState.STOPPED:
+            self._foreseen.over(address)  # it will not end by itself
         if state not in (SlotState.STOPPED, SlotState.PARKED):
             return
         if slot.state != state:  # the disk has yet to take it, and the process may end meanwhile

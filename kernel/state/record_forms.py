@@ -110,6 +110,7 @@ FORMS: Mapping[str, Reads] = {
     "process.started": _reads("address pid", pid=_number),
     "process.exited": _reads("address pid reason detail", lack="turn", pid=_number),
     "process.felled": _reads("address times isolated", times=_number),
+    "process.ending": _reads("address stops"),
     "process.slot": _reads("address state why"),
     "process.suspended": _reads("address by"),
     "process.resumed": _reads("address"),

@@ -44,6 +44,7 @@ HEARS: Mapping[str, tuple[str, ...]] = {
     "process.started": ("pids", "slots"),
     "process.exited": ("monitors", "slots", "turns", "accounts"),
     "process.felled": ("slots",),
+    "process.ending": ("slots",),
     "process.slot": ("monitors", "traps", "sessions", "subscriptions", "slots", "accounts", "keyed"),
     "message.accepted": ("mail", "traces", "tally", "accounts"),
     "message.sent": ("crossings", "traces", "tally", "accounts"),

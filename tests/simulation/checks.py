@@ -95,6 +95,18 @@ def _waits_for_nobody(node: Node) -> list[str]:
     ]
 
 
+def stays_stopped(node: Node, stopped: Mapping[str, int]) -> list[str]:
+    """What a person has stopped, and was told so, is down until it is started by hand. ``stopped``: by the address,
+    which entry made it.
+    """
+    slots = node.state.slots
+    return [
+        f"{address} was stopped by a person, and is {slot.state}"
+        for address, seq in stopped.items()
+        if (slot := slots.get(address)) is not None and slot.spawned_seq == seq and slot.state not in DOWN
+    ]
+
+
 def replay_is_live(node: Node) -> list[str]:
     """What a replay would come to is what the node has."""
     if encode_state(node.replayed()) == encode_state(node.state):

@@ -34,7 +34,7 @@ from kernel.supervision.strategies import STRATEGIES
 from mesh.identity.peers import Peer
 from tests.chain.twins.memory_disk import MemoryDisk
 from tests.kernel.twins.kernel_twin import accept
-from tests.simulation.checks import Record, at_any_moment, of_the_state, replay_is_live, unrest
+from tests.simulation.checks import Record, at_any_moment, of_the_state, replay_is_live, stays_stopped, unrest
 from tests.simulation.ledger import Fuse, Weather
 from tests.simulation.node import Node
 from tests.simulation.plans import ALONE, TALKATIVE, Plans
@@ -83,6 +83,8 @@ class Life:
         self._sends = 0
         self._last = self._gone = ""  # the address that something befell last, and that was removed last
         self._down = self._forgets = False
+        self._starts: set[str] = set()  # what a person has started again since
+        self._stopped: dict[str, int] = {}  # by a person who has been told so, and the entries that made them
         self.node = self._boot(MemoryDisk(), START_S)
 
     def decide(self, number: object) -> None:
@@ -410,13 +412,45 @@ class Life:
     def step_stop(self) -> str:
         address = self._often(self._restarted_together(), self._address)
         at_stop(self.node, self.world, address)
-        self.node.kernel.processes.stop(address)
+        made = self._order(address).seq
+        self.node.kernel.processes.stop(address, self._order(address))
+        self._starts.discard(address)
+        self._task(self._is_stopped(address, made))
+        return address
+
+    def _order(self, address: str) -> Command:
+        """Of a person, about what is there; it is no entry of its own, so the slot's stands for it."""
+        slot = self.node.state.slots.get(address)
+        return Command(-1 if slot is None else slot.spawned_seq, "operator:0")
+
+    async def _is_stopped(self, address: str, spawned_seq: int) -> None:
+        """It is told that it is, once that is on the disk."""
+        kernel = self.node.kernel
+        await kernel.processes.effects.settled()
+        await kernel.recorder.barrier()
+        if address not in self._starts:
+            self._stopped[address] = spawned_seq
+
+    def _start(self, address: str) -> None:
+        self.node.kernel.processes.start(address)
+        self._stopped.pop(address, None)
+        self._starts.add(address)
+
+    def step_restart(self) -> str:
+        """Often of what is ending already."""
+        ending = [
+            address
+            for address, supervisor in self.node.kernel.processes.supervisors.items()
+            if supervisor.closing is not None and address.count("/") > 1
+        ]
+        address = self._often(ending, self._address)
+        self.node.kernel.processes.restart(address, self._order(address))
         return address
 
     def step_start(self) -> str:
         down = self._are_down()
         address = self._choose.choice(down) if down else self._address()
-        self.node.kernel.processes.start(address)
+        self._start(address)
         return address
 
     def step_remove(self) -> str:
@@ -706,14 +740,20 @@ class Life:
             self._task(self._resolve(doubt.id, self._choose.choice(("done", "lost", "retry"))))
         for address in self._are_down():
             with suppress(KernelError, ChainError):
-                self.node.kernel.processes.start(address)
+                self._start(address)
         for address in self._are_paused():
             with suppress(KernelError, ChainError):
                 self.node.kernel.processes.resume(address, Command(-1, "operator:0"))
 
     def look(self) -> None:
         """After each step. Raises Broken."""
-        self.check([*at_any_moment(self.node), *self.witness.read(self.node.ledger.kept.entries)])
+        self.check(
+            [
+                *at_any_moment(self.node),
+                *stays_stopped(self.node, self._stopped),
+                *self.witness.read(self.node.ledger.kept.entries),
+            ]
+        )
 
     def check(self, broken: list[str]) -> None:
         for what in broken:
@@ -723,8 +763,8 @@ class Life:
 
 
 STEP_WEIGHTS = {
-    "spawn": 11, "send": 34, "kill": 9, "stop": 7, "start": 6, "remove": 6, "cancel": 4, "replay": 4, "resolve": 6,
-    "drop": 1, "subscribe": 5, "publish": 6, "send_keyed": 4,
+    "spawn": 11, "send": 34, "kill": 9, "stop": 7, "restart": 4, "start": 6, "remove": 6, "cancel": 4, "replay": 4,
+    "resolve": 6, "drop": 1, "subscribe": 5, "publish": 6, "send_keyed": 4,
     "change": 4, "crash_process": 6, "lose_cell": 4, "lose_worker": 6,
     "gateway_down": 2, "disk_refuses": 5, "ambush": 3, "disk_slow": 3,
     "crash": 4, "down": 4,

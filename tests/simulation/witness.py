@@ -46,6 +46,7 @@ class Witness:
         self._isolated: set[str] = set()
         self._isolated_next: set[str] = set()  # whose successor had its place when that was said
         self._failed: dict[str, int] = {}  # addresses whose process failed, and is not back: when
+        self._asked: set[str] = set()  # addresses that a person has had restarted
         self._restarts: dict[
             str, list[int]
         ] = {}  # microseconds; by child, or by supervisor with a slash behind it
@@ -56,6 +57,7 @@ class Witness:
         self._isolated |= self._isolated_next
         self._isolated_next.clear()
         self._failed.clear()
+        self._asked.clear()
         self._restarts.clear()
 
     def read(self, entries: Sequence[tuple[Any, Mapping[str, Any]]]) -> list[str]:
@@ -130,13 +132,17 @@ class Witness:
         if address in self._isolated_next:
             self._isolated_next.discard(address)
             self._isolated.add(address)
-        if self.running.pop(address, None) is not None and not (is_orderly(reason) or is_blameless(reason)):
+        failed = not (is_orderly(reason) or is_blameless(reason)) and address not in self._asked
+        self._asked.discard(address)
+        if self.running.pop(address, None) is not None and failed:
             self._failed[address] = time_us
         self._forget_below(address)
 
     def _slot(self, time_us: int, body: Mapping[str, Any]) -> Iterable[str]:
         address = body["address"]
-        if body["state"] != "restarting":
+        if body["state"] == "restarting" and body["why"] == "restart":
+            self._asked.add(address)
+        elif body["state"] != "restarting":
             self._failed.pop(address, None)
             self._restarts.pop(address, None)
             self._forget_below(address)

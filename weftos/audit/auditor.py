@@ -41,6 +41,7 @@ _GISTS = {
     "budget.changed": "{address}: {resources} {amounts}",
     "process.started": "{address} in cell {cell}",
     "process.exited": "{address}: {reason} {detail}",
+    "process.ending": "{address}, will stop: {stops}",
     "process.slot": "{address}: {state} {why}",
     "process.suspended": "{address} by {by}",
     "process.resumed": "{address} by {by}",

@@ -9,6 +9,7 @@ from functools import partial
 from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import Draft
 from kernel.errors import Unavailable
+from kernel.model.states import SHUTDOWN
 from kernel.process.effects import Effects
 from kernel.process.process_signals import SlotGoing, SlotGone
 from kernel.process.starts import Starts
@@ -62,6 +63,17 @@ class SlotWriter:
             else:
                 self._meant[slot.spawned_seq] = state
                 self._recorder.when_writable(("meant", slot.spawned_seq), partial(self._recorded, slot))
+
+    def foresee(self, slots: Sequence[Slot], *, stops: bool) -> None:
+        """Whether what runs at these, and has begun to end, will leave them stopped: in one unit of records."""
+        if slots:
+            self._recorder.must([_ending(slot, stops) for slot in slots])
+
+    def settle(self) -> None:
+        """At a boot: the ends that the last one had foreseen have come with its own."""
+        self.change_all(
+            [slot for slot in self._state.slots.values() if slot.ending], SlotState.STOPPED, SHUTDOWN
+        )
 
     def felled(self, address: str, pid: int, cell: str, reason: str, *, live: bool) -> None:
         """What is ``live`` at ``address``, or was until now, has taken down the cell that it shared. For what was
@@ -153,6 +165,10 @@ class SlotWriter:
     def _forget_later(self, slot: Slot, why: str) -> None:
         if self._state.slots.get(slot.address) is slot:  # else it has gone meanwhile, and this is another
             self.forget(slot.address, why)
+
+
+def _ending(slot: Slot, stops: bool) -> Draft:
+    return Draft("process.ending", {"address": slot.address, "stops": stops}, 0, "", b"", slot.spawned_seq)
 
 
 def _change(slot: Slot, state: SlotState, why: str, cause: int) -> Draft:

@@ -28,7 +28,8 @@ class Slot:
 
     ``last_exit`` says of the last incarnation whose end was seen how it ended; ``made_by`` who had the slot made;
     ``changed_seq`` which entry said ``spec``, -1 for the one that made the slot. ``felled``: how many shared cells its
-    incarnations have taken down; ``isolated``: because of that it is in no cell with any that is not.
+    incarnations have taken down; ``isolated``: because of that it is in no cell with any that is not. ``ending``: what
+    runs there has begun to end, and will leave it stopped.
     """
 
     address: str
@@ -46,6 +47,7 @@ class Slot:
     suspended_us: int = 0
     felled: int = 0
     isolated: bool = False
+    ending: bool = False
 
     @property
     def isolation(self) -> Isolation:
@@ -67,7 +69,7 @@ class Slots(Table[str, Slot]):
     """All of them, in the order in which they were spawned."""
 
     NAME = "slots"
-    FORMAT = 11
+    FORMAT = 12
     MIGRATIONS = {  # noqa: RUF012
         1: lambda rows: [[*each, OPERATOR] for each in as_rows(rows)],
         2: lambda rows: rows,  # a spec without a strategy is read as one_for_one
@@ -79,6 +81,7 @@ class Slots(Table[str, Slot]):
         8: lambda rows: [[*each, "", 0] for each in as_rows(rows)],
         9: lambda rows: [[*each, 0, False] for each in as_rows(rows)],
         10: lambda rows: rows,  # a spec without turn_timeout_s is held to the node's
+        11: lambda rows: [[*each, False] for each in as_rows(rows)],
     }
 
     def __init__(self) -> None:
@@ -102,6 +105,7 @@ class Slots(Table[str, Slot]):
             "process.started": self._started,
             "process.exited": self._exited,
             "process.felled": self._felled,
+            "process.ending": self._ending,
             "process.slot": self._changed,
             "process.suspended": lambda told: self._suspend(told, told.body["by"], told.time_us),
             "process.resumed": lambda told: self._suspend(told, "", 0),
@@ -148,7 +152,12 @@ class Slots(Table[str, Slot]):
         if body["state"] == "removed":
             self._remove(slot)
         else:
-            slot.state, slot.why = body["state"], body["why"]
+            slot.state, slot.why, slot.ending = body["state"], body["why"], False
+
+    def _ending(self, told: Told) -> None:
+        slot = self._slots.get(told.body["address"])
+        if slot is not None:
+            slot.ending = told.body["stops"]
 
     def _suspend(self, told: Told, by: str, time_us: int) -> None:
         slot = self._slots.get(told.body["address"])

@@ -30,6 +30,11 @@ def family(restart: Restart = "transient") -> Tree:
     return tree
 
 
+def ending(tree: Tree) -> list[str]:
+    """What would be stopped if the node were killed now."""
+    return sorted(address for address, slot in tree.state.slots.items() if slot.ending)
+
+
 def booted(tree: Tree, entries: int) -> Tree:
     """The next boot, of a node that had so many entries on its disk when it was killed."""
     again = Tree(former=tree.journal.drafts[:entries])
@@ -62,6 +67,7 @@ def test_a_permanent_one_comes_back_without_its_leader_as_it_does_when_nobody_is
     tree.finish()
     cut = len(tree.journal.drafts)
     assert [tree.state.slots[at].state in DOWN for at in (ABOVE, TOP, LEAD)] == [False, False, True]
+    assert ending(tree) == []
     tree.end_turn(OTHER)
     tree.finish()
     tree.up()
@@ -74,7 +80,7 @@ def test_what_is_brought_back_although_it_was_ending_is_not_recorded_as_stopped(
     tree = family()
     tree.crash(LEAD, "normal")
     tree.finish()
-    assert [tree.state.slots[at].state for at in (ABOVE, TOP)] == ["stopped", "stopped"]
+    assert ending(tree) == [ABOVE, TOP]
     if after == "kill":
         tree.processes.kill(TOP, "kill")
     else:
@@ -84,6 +90,7 @@ def test_what_is_brought_back_although_it_was_ending_is_not_recorded_as_stopped(
         tree.finish()
         tree.up()
     assert {ABOVE, TOP, OTHER} <= set(tree.running())
+    assert ending(tree) == []
     assert [tree.state.slots[at].state for at in (ABOVE, TOP, LEAD)] == ["running", "running", "stopped"]
 
 
@@ -123,7 +130,7 @@ def test_one_whose_significant_children_have_all_begun_to_end_is_recorded_as_sto
     tree, tops = two_that_end_together()
     cuts = [len(tree.journal.drafts)]
     for top in tops:
-        assert tree.state.slots[ABOVE].state == "stopped"
+        assert ABOVE in ending(tree)
         tree.end_turn(f"{top}/other")
         tree.finish()
         cuts.append(len(tree.journal.drafts))
@@ -135,7 +142,7 @@ def test_one_whose_significant_children_have_all_begun_to_end_is_recorded_as_sto
 
 def test_so_is_one_whose_last_that_had_not_begun_to_ends_at_once() -> None:
     tree, _ = two_that_end_together(third=True)
-    assert tree.state.slots[ABOVE].state == "running"
+    assert ABOVE not in ending(tree)
     tree.crash(f"{ABOVE}/third", "normal")
     tree.finish()
     assert set(booted(tree, len(tree.journal.drafts)).running()) == {"/", USER}
@@ -205,7 +212,7 @@ def test_one_that_was_ending_and_is_restarted_with_its_siblings_is_not_recorded_
     tree.open_turn(OTHER)
     tree.crash(LEAD, "normal")
     tree.finish()
-    assert tree.state.slots[TOP].state == "stopped"
+    assert ending(tree) == [TOP]
     tree.crash(f"{ABOVE}/beside")
     tree.finish()
     assert tree.state.slots[TOP].state == "restarting"
@@ -246,3 +253,58 @@ def test_one_that_was_ending_and_is_stopped_by_a_person_stays_so_whatever_is_abo
         tree.finish()
         tree.up()
     assert ABOVE in tree.running() and TOP not in tree.running()
+
+
+def test_one_that_was_ending_is_restarted_and_stopped_by_a_person_and_stays_so() -> None:
+    tree = Tree()
+    tree.spawn("above", type="supervisor")
+    tree.spawn("top", ABOVE, type="supervisor", restart="transient", auto_shutdown="any_significant")
+    tree.spawn("lead", TOP, restart="transient", significant=True)
+    tree.spawn("other", TOP)
+    tree.open_turn(OTHER)
+    tree.crash(LEAD, "normal")
+    tree.finish()
+    tree.processes.restart(TOP, Command(7, "operator:1", "once more"))
+    tree.finish()
+    tree.processes.stop(TOP, Command(8, "operator:1", "no, enough"))
+    tree.finish()
+    tree.processes.restart(ABOVE)
+    tree.end_turn(OTHER)
+    for _ in range(10):
+        tree.finish()
+        tree.up()
+    assert ABOVE in tree.running() and TOP not in tree.running()
+
+
+@pytest.mark.parametrize("order", ["stop", "restart"])
+def test_what_a_person_stops_or_restarts_while_it_ends_does_not_end_the_one_above(order: str) -> None:
+    tree = family()
+    tree.crash(LEAD, "normal")
+    tree.finish()
+    assert ending(tree) == [ABOVE, TOP]
+    getattr(tree.processes, order)(TOP, Command(7, "operator:1", "enough"))
+    tree.finish()
+    assert ending(tree) == []
+    again = booted(tree, len(tree.journal.drafts))
+    assert ABOVE in again.running()
+    assert (TOP in again.running()) is (order == "restart")
+
+
+def test_one_that_waits_for_nobody_else_any_more_will_end_with_those_that_have_begun_to() -> None:
+    tree = Tree()
+    tree.spawn("above", type="supervisor", restart="transient", auto_shutdown="all_significant")
+    own = {"significant": True, "restart": "transient"}
+    tree.spawn("top", ABOVE, type="supervisor", auto_shutdown="any_significant", **own)
+    tree.spawn("lead", TOP, restart="transient", significant=True)
+    tree.spawn("other", TOP)
+    tree.spawn("beside", ABOVE, **own)
+    tree.open_turn(OTHER)
+    tree.crash(LEAD, "normal")
+    tree.finish()
+    assert ending(tree) == [TOP]
+    tree.processes.change(f"{ABOVE}/beside", {"significant": False}, b"", -1)
+    tree.finish()
+    assert ending(tree) == [ABOVE, TOP]
+    tree.processes.change(f"{ABOVE}/beside", {"significant": True}, b"", -1)
+    tree.finish()
+    assert ending(tree) == [TOP]

@@ -332,7 +332,7 @@ def test_the_formats_are_these() -> None:
     }
     assert kept == {
         "Slot": "address parent spec spawned_seq state why pid restarts last_exit made_by changed_seq "
-        "suspended suspended_us felled isolated",
+        "suspended suspended_us felled isolated ending",
         "Exit": "pid reason detail time_us",
         "Mail": "id seq sender to text session reply_to wants_reply deadline_us trace rights time_us peer answers "
         "status answer_by_us waiting kind topic",
@@ -348,7 +348,7 @@ def test_the_formats_are_these() -> None:
     }
     assert FORMAT == 4
     assert {name: one.FORMAT for name, one in example().slices.items()} == {
-        "boots": 1, "pids": 1, "slots": 11, "traces": 1, "documents": 4, "mail": 3, "keyed": 2, "turns": 5,
+        "boots": 1, "pids": 1, "slots": 12, "traces": 1, "documents": 4, "mail": 3, "keyed": 2, "turns": 5,
         "subscriptions": 1, "calls": 7,
         "monitors": 2, "traps": 1, "accounts": 3, "crossings": 4, "dead": 4, "tally": 2, "sessions": 1,
     }  # fmt: skip
@@ -489,7 +489,7 @@ def test_a_later_format_is_refused() -> None:
 
 def test_a_later_format_of_a_slice_is_refused_and_so_is_a_slice_that_nobody_knows() -> None:
     parts = msgpack.unpackb(encode_state(example()))
-    for name, pair, said in (("slots", [12, []], "'slots'.* has format 12"), ("moods", [1, []], "'moods'")):
+    for name, pair, said in (("slots", [13, []], "'slots'.* has format 13"), ("moods", [1, []], "'moods'")):
         slices = {**parts["slices"], name: pair}
         with pytest.raises(ForeignDataError, match=said):
             restore_state(State(*LIMITS), msgpack.packb({**parts, "slices": slices}))
@@ -524,6 +524,14 @@ def test_a_slot_of_an_earlier_format_has_taken_no_cell_down() -> None:
     old = State(*LIMITS)
     restore_state(old, msgpack.packb({**parts, "slices": {**parts["slices"], "slots": [9, rows]}}))
     assert {(slot.felled, slot.isolated) for slot in old.slots.values()} == {(0, False)}
+
+
+def test_of_a_slot_of_an_earlier_format_no_end_is_foreseen() -> None:
+    parts = msgpack.unpackb(encode_state(example()))
+    rows = [each[:15] for each in parts["slices"]["slots"][1]]
+    old = State(*LIMITS)
+    restore_state(old, msgpack.packb({**parts, "slices": {**parts["slices"], "slots": [11, rows]}}))
+    assert [slot.ending for slot in old.slots.values()] == [False] * len(rows)
 
 
 def test_an_end_of_an_earlier_format_is_read_out_of_its_words() -> None:

@@ -189,6 +189,7 @@ class Tree:
                 PidsReserved: (),
             }
         )
+        self.processes.slots.settle()
         self.processes.boot()
 
     # -- the launcher --------------------------------------------------------------------------------------------
