@@ -14,6 +14,7 @@ from cognition.budgets import budget_note
 from cognition.config.agent_config import AgentConfig
 from cognition.config.check import parse
 from cognition.context import ContextBounds, remembered
+from cognition.execution.shape import shape_of
 from cognition.stages.table import agent_builder
 from cognition.turn.agent_turn import AgentTurn
 from cognition.turn.builder import PipelineBuilder
@@ -77,4 +78,5 @@ def _made(config: str) -> Made:
     """Of a configuration as canonical JSON, in which 1 and true are different texts."""
     parsed = parse(AgentConfig, json.loads(config), "agent configuration")
     pipeline = agent_builder(parsed.pipeline).build()
+    shape_of(parsed.output_schema)
     return Made(parsed, pipeline, tuple(loudly_absent(pipeline.names)))

@@ -6,7 +6,7 @@ Tokens are those of :func:`cognition.context.estimate_tokens`. Times are in the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 from annotated_types import Ge, Le, MaxLen
 
@@ -40,16 +40,19 @@ class HistoryConfig:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionConfig:
-    """``max_tool_rounds``: how often a model that asks for tools is asked again."""
+    """``max_tool_rounds``: how often the tools that a model asks for are run; then it is asked once more, without
+    tools. ``parallel_tools``: whether the calls of one answer are made at once, or one behind the other.
+    """
 
     max_tool_rounds: Annotated[int, Ge(1), Le(1_000)] = 25
+    parallel_tools: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
     """``provider`` and ``model``: empty for the node's own. ``tools``: which are offered of those that the process may
     use; None: all. ``recall_tokens``: what is recalled before the model is asked; 0: nothing is. An empty
-    ``system_prompt`` means the default.
+    ``system_prompt`` means the default. ``output_schema``: the JSON Schema of an answer; None: any text.
     """
 
     provider: Word = ""
@@ -57,6 +60,7 @@ class AgentConfig:
     system_prompt: Text = ""
     tools: Words | None = None
     recall_tokens: Tokens = RECALL_TOKENS
+    output_schema: dict[str, Any] | None = None
     pipeline: PipelineConfig = field(default_factory=PipelineConfig)
     history: HistoryConfig = field(default_factory=HistoryConfig)
     execution: ExecutionConfig = field(default_factory=ExecutionConfig)

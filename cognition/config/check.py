@@ -53,6 +53,8 @@ def faults_of(kind: Any, given: Any, key: str = "") -> Iterator[Fault]:
         yield from _faults_of_table(kind, given, key)
         return
     origin, arguments = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return
     if origin is Annotated:
         before = list(faults_of(arguments[0], given, key))
         yield from before or (Fault(key, words) for words in _limits(arguments[1:], given))

@@ -1,11 +1,13 @@
 """The model is asked, the tools that it asks for are run, and it is asked again until it answers.
 
-Nothing that a model says is an exception here: an error, an unknown tool, no words at all or tool calls for ever each
-end in a reply that says so.
+Nothing that a model says is an exception here: an error, an unknown tool, no words at all, the same call for ever or
+an answer of the wrong shape each end in a reply that says so.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from cognition.context import (
@@ -15,51 +17,172 @@ from cognition.context import (
     result_records,
     shortened,
 )
+from cognition.execution.claims import note_of as note_of_claims
+from cognition.execution.claims import unsupported
+from cognition.execution.recovered import recovered_calls
+from cognition.execution.repair import repaired
+from cognition.execution.repetition import (
+    END,
+    UNKNOWN_END,
+    WARN,
+    Repetition,
+    Verdict,
+    key_of,
+    refusal,
+    warning,
+)
+from cognition.execution.shape import Shape, shape_of
 from cognition.forerunner import note_of
 from cognition.stages.context_guard import bare_context
 from cognition.turn.agent_turn import AgentTurn, Reply
 from cognition.turn.outcome import Continue, Outcome
-from kernel.abi import ModelRequest, ToolCall, ToolResult
+from kernel.abi import ModelAnswer, ModelRequest, ToolCall, ToolResult
+
+EMPTY = "[note of the node: the answer was empty. Answer with text, or call a tool.]"
+CLOSING = (
+    "[note of the node: that was the last round of tool calls. Answer now, without tools, from what is known, and say "
+    "what is left undone.]"
+)
 
 
 async def execute(turn: AgentTurn) -> Outcome:
-    exchange: list[Record] = list(turn.exchange)
-    reply = await _reply(turn, exchange)
-    return Continue(replace(turn, exchange=tuple(exchange)).told(reply))
+    loop = _Loop(turn)
+    reply = await loop.run()
+    claims = note_of_claims(unsupported(reply.text, loop.exchange)) if reply.status == "ok" else ""
+    if claims and turn.config.output_schema is None:
+        reply = replace(reply, text=reply.text + claims)
+    return Continue(replace(turn, exchange=tuple(loop.exchange)).told(reply))
 
 
-async def _reply(turn: AgentTurn, exchange: list[Record]) -> Reply:
-    """Ask and run until there is something to say. What is asked and done is added to ``exchange``."""
-    bounds, rounds = turn.bounds, turn.config.execution.max_tool_rounds
-    shown = list(turn.context or bare_context(turn))
-    ends = {end.questions: end for end in turn.message.ends}
-    for number in range(rounds):
-        shown += note_of(ends.get(number))
-        answer = await turn.ask(ModelRequest(tuple(shown), turn.tools, turn.provider, turn.model))
-        if answer.status != "ok":
-            return _failed(exchange, f"The model could not be asked: {answer.text}")
-        if not answer.tool_calls:
-            if not answer.text.strip():
-                return _failed(exchange, "The model answered with nothing: neither text nor a tool call.")
-            return Reply(shortened(answer.text, bounds.reply_bytes))
-        results = await _run(turn, answer.tool_calls)
-        made = call_record(answer.text, answer.tool_calls)
-        added = [made, *result_records(answer.tool_calls, results, bounds.round_bytes)]
-        exchange += added
-        shown += added
-        if sum(map(record_bytes, exchange)) > bounds.turn_bytes:
-            return _failed(exchange, f"The turn grew over {bounds.turn_bytes} bytes and was ended.")
-    return _failed(exchange, f"I stopped after {rounds} rounds: the model still asked for tools.")
+class _Loop:
+    """One turn's questions and calls. ``exchange``: what the session is to keep of them."""
 
+    def __init__(self, turn: AgentTurn) -> None:
+        self._turn = turn
+        self._shown = list(turn.context or bare_context(turn))
+        self._ends = {end.questions: end for end in turn.message.ends}
+        self._repetition = Repetition()
+        self._shape: Shape = shape_of(turn.config.output_schema)
+        self._was_empty = False
+        self.exchange: list[Record] = list(turn.exchange)
 
-async def _run(turn: AgentTurn, calls: tuple[ToolCall, ...]) -> list[ToolResult]:
-    """The calls of one round, in parallel. Those beyond the limit are not made, and the model is told."""
-    limit = turn.bounds.calls_per_round
-    results = await turn.sys.call_tools(calls[:limit])
-    refusal = f"not run: at most {limit} calls in one round"
-    return [*results, *(ToolResult(call.id, call.name, "denied", refusal) for call in calls[limit:])]
+    async def run(self) -> Reply:
+        """Ask and run until there is something to say."""
+        rounds = self._turn.config.execution.max_tool_rounds
+        while rounds:
+            answer = await self._ask(self._turn.tools)
+            if answer.status != "ok":
+                return self._failed(f"The model could not be asked: {answer.text}")
+            if not answer.tool_calls:
+                reply = self._answered(answer)
+                if reply is not None:
+                    return reply
+                continue
+            rounds -= 1
+            if (end := await self._round(answer)) is not None:
+                return end
+        return await self._close()
 
+    async def _ask(self, tools: tuple[str, ...]) -> ModelAnswer:
+        """One question, before which stands how forerunners ended that had put as many. Calls in its text count."""
+        turn = self._turn
+        for questions in sorted(self._ends):
+            if questions <= turn.questions.count:
+                self._shown += note_of(self._ends.pop(questions))
+        answer = await turn.ask(ModelRequest(tuple(self._shown), tools, turn.provider, turn.model))
+        if answer.status != "ok" or answer.tool_calls:
+            return answer
+        prose, calls = recovered_calls(answer.text, tools)
+        return replace(answer, text=prose, tool_calls=calls) if calls else answer
 
-def _failed(exchange: list[Record], reply: str) -> Reply:
-    """An error reply. The session keeps what was done; a question nothing was done about leaves no trace."""
-    return Reply(reply, "error", keep=len(exchange) > 1)
+    def _answered(self, answer: ModelAnswer) -> Reply | None:
+        """What is to be said of an answer without calls; None: it is to be asked again."""
+        if not answer.text.strip():
+            if self._was_empty:
+                return self._failed("The model answered with nothing, twice: neither text nor a tool call.")
+            self._was_empty = True
+            self._note(EMPTY)
+            return None
+        if why := self._shape.fault_of(answer.text):
+            self._shape = self._shape.missed()
+            if self._shape.over:
+                return self._failed(f"The model gave no answer of the shape that was asked for: {why}")
+            self._shown.append({"role": "assistant", "content": answer.text})
+            self._note(self._shape.note(why))
+            return None
+        return Reply(shortened(self._shape.text_of(answer.text), self._turn.bounds.reply_bytes))
+
+    async def _close(self) -> Reply:
+        """One last question without tools."""
+        rounds = self._turn.config.execution.max_tool_rounds
+        self._note(CLOSING)
+        answer = await self._ask(())
+        if answer.status == "ok" and answer.text.strip() and not self._shape.fault_of(answer.text):
+            return Reply(shortened(self._shape.text_of(answer.text), self._turn.bounds.reply_bytes))
+        return self._failed(
+            f"I stopped after {rounds} rounds, the most there may be: the model still asked for tools."
+        )
+
+    async def _round(self, answer: ModelAnswer) -> Reply | None:
+        """The calls of one answer; what ends the turn, if they do."""
+        bounds = self._turn.bounds
+        calls = tuple(map(repaired, answer.tool_calls))
+        verdicts = self._judged(calls)
+        made = [call for call, verdict in zip(calls, verdicts, strict=True) if verdict in ("run", "warn")]
+        outcomes = iter(await self._made(made[: bounds.calls_per_round]))
+        results = [
+            self._result(call, verdict, outcomes) for call, verdict in zip(calls, verdicts, strict=True)
+        ]
+        added = [call_record(answer.text, calls), *result_records(calls, results, bounds.round_bytes)]
+        self.exchange += added
+        self._shown += added
+        if "end" in verdicts:
+            name = calls[verdicts.index("end")].name
+            return self._failed(
+                f"I stopped: {name} was called {END} times with the same arguments and result."
+            )
+        if self._repetition.lost:
+            return self._failed(f"I stopped: {UNKNOWN_END} calls named tools that were not offered.")
+        if sum(map(record_bytes, self.exchange)) > bounds.turn_bytes:
+            return self._failed(f"The turn grew over {bounds.turn_bytes} bytes and was ended.")
+        return None
+
+    def _judged(self, calls: Sequence[ToolCall]) -> list[Verdict]:
+        """What is to become of each; those of one answer count for each other."""
+        before: Counter[str] = Counter()
+        verdicts: list[Verdict] = []
+        for call in calls:
+            verdicts.append(self._repetition.judge(call, before[key_of(call)]))
+            before[key_of(call)] += 1
+            if call.name not in self._turn.tools:
+                self._repetition = self._repetition.unknown_tool()
+        return verdicts
+
+    async def _made(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        if not calls:
+            return []
+        if self._turn.config.execution.parallel_tools:
+            return await self._turn.sys.call_tools(calls)
+        return [result for call in calls for result in await self._turn.sys.call_tools([call])]
+
+    def _result(self, call: ToolCall, verdict: Verdict, outcomes: Iterator[ToolResult]) -> ToolResult:
+        """What came of a call, or why it was not made, as the model is told it."""
+        times = self._repetition.times(call) + 1
+        if verdict in ("refuse", "end"):
+            self._repetition = self._repetition.refused(call)
+            return ToolResult(call.id, call.name, "denied", refusal(times))
+        result = next(outcomes, None)
+        if result is None:
+            limit = self._turn.bounds.calls_per_round
+            return ToolResult(call.id, call.name, "denied", f"not run: at most {limit} calls in one round")
+        self._repetition = self._repetition.made(call, result)
+        times = self._repetition.times(call)
+        return replace(result, text=result.text + warning(times)) if times >= WARN else result
+
+    def _note(self, text: str) -> None:
+        """Said to the model in this turn alone."""
+        self._shown.append({"role": "user", "content": text})
+
+    def _failed(self, reply: str) -> Reply:
+        """An error reply. The session keeps what was done; a question nothing was done about leaves no trace."""
+        return Reply(reply, "error", keep=len(self.exchange) > 1)

@@ -26,6 +26,19 @@ class Reply:
     keep: bool = True
 
 
+class Questions:
+    """Puts questions to models, and counts them: how forerunners ended is told by that count."""
+
+    def __init__(self, sys: Syscalls) -> None:
+        self._sys = sys
+        self.count = 0
+
+    async def ask(self, request: ModelRequest) -> ModelAnswer:
+        """See :meth:`kernel.abi.Syscalls.ask_model`."""
+        self.count += 1
+        return await self._sys.ask_model(request)
+
+
 @dataclass(frozen=True, slots=True)
 class StageTrace:
     """What came of a stage: ``outcome`` is continue, skip, respond or abort, and ``why`` what it said of that."""
@@ -41,6 +54,7 @@ class AgentTurn:
     """``history``: the session as the model may see it. ``context``: what stands before the exchange at each question:
     system prompt, history, the question, what is recalled. ``exchange``: what this turn adds to the session: the
     question, calls and results. ``tools``: what is offered. ``ask``: puts a question to a model; a stage may wrap it.
+    ``questions``: how many were put.
     ``task_type``: what kind of work it is, empty as long as no stage has said. ``reply``: what is to be said, None as
     long as nobody knows; ``over``: a stage has answered or given up before the end. ``stages``: what came of those
     that ran, in order.
@@ -50,6 +64,7 @@ class AgentTurn:
     sys: Syscalls
     config: AgentConfig
     bounds: ContextBounds
+    questions: Questions
     ask: Ask
     history: tuple[Record, ...] = ()
     tools: tuple[str, ...] = ()
@@ -66,12 +81,14 @@ class AgentTurn:
     def begin(cls, message: Message, sys: Syscalls, config: AgentConfig, bounds: ContextBounds) -> AgentTurn:
         """A turn to which nothing has been done yet."""
         question: Record = {"role": "user", "content": message.text}
+        questions = Questions(sys)
         return cls(
             message,
             sys,
             config,
             bounds,
-            sys.ask_model,
+            questions,
+            questions.ask,
             exchange=(question,),
             provider=config.provider,
             model=config.model,

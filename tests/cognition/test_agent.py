@@ -11,7 +11,7 @@ import pytest
 
 from cognition.agent import Agent
 from cognition.config.agent_config import DEFAULT_SYSTEM_PROMPT
-from cognition.context import ContextBounds
+from cognition.context import ContextBounds, sound_exchanges
 from cognition.errors import ConfigurationError
 from cognition.providers.base import OfferedTool, Question
 from cognition.providers.offline import Offline
@@ -153,12 +153,114 @@ def test_a_refused_call_is_a_fact_for_the_model(proposed: ToolCall, status: str)
     assert node.requests[1].messages[-1]["status"] == status
 
 
-def test_tool_calls_for_ever_end_after_25_rounds() -> None:
-    node = Node([says("", call("f"))], {"f": lambda: "x"})
+class Tireless(Node):
+    """A model that asks for another call each time, and answers where it is offered no tool, if ``closing`` says so."""
+
+    def __init__(self, closing: str = "", repeats: bool = False) -> None:
+        super().__init__([], {"f": lambda n: f"x{n}"})
+        self.closing, self.repeats = closing, repeats
+
+    async def ask_model(self, request: ModelRequest) -> ModelAnswer:
+        self.requests.append(request)
+        if not request.tools and self.closing:
+            return says(self.closing)
+        return says("", call("f", n=0 if self.repeats else len(self.requests)))
+
+
+def test_after_25_rounds_of_calls_one_question_without_tools_is_the_last() -> None:
+    node = Tireless("I got so far")
     result = turn(node)
-    assert result.status == "error" and "25 rounds" in result.reply
-    assert len(node.rounds) == len(node.requests) == 25
+    assert (result.status, result.reply) == ("ok", "I got so far")
+    assert len(node.rounds) == 25 and len(node.requests) == 26
+    assert node.requests[-1].tools == () and "last round" in node.requests[-1].messages[-1]["content"]
+
+
+def test_a_model_that_asks_for_tools_even_then_is_stopped() -> None:
+    node = Tireless()
+    result = turn(node, of=agent(execution={"max_tool_rounds": 3}))
+    assert result.status == "error" and "after 3 rounds" in result.reply
+    assert len(node.rounds) == 3 and len(node.requests) == 4
     assert result.remember[-1] == {"role": "assistant", "content": result.reply}
+
+
+def test_the_same_call_with_the_same_result_is_told_refused_and_the_end() -> None:
+    node = Tireless(repeats=True)
+    result = turn(node)
+    assert result.status == "error" and "f was called 8 times" in result.reply
+    assert len(node.rounds) == 4, "the 5th to 8th were not made"
+    told = [r for r in node.requests[-1].messages if r["role"] == "tool"]
+    assert ["made 3 times" in r["content"] for r in told] == [False, False, True, *[False] * 4]
+    assert [r.get("status", "ok") for r in told] == [*["ok"] * 4, *["denied"] * 3]
+    assert sound_exchanges(result.remember) == [list(result.remember)]
+
+
+def test_the_same_call_eight_times_in_one_answer_is_the_end_too() -> None:
+    node = Node([says("", *(call("f", f"c{n}") for n in range(8)))], {"f": lambda: "x"})
+    result = turn(node)
+    assert "f was called 8 times" in result.reply
+    assert [len(made) for made in node.rounds] == [4]
+
+
+def test_three_tools_that_were_not_offered_are_the_end() -> None:
+    node = Node([says("", call("g", "a")), says("", call("h", "b"), call("i", "c"))], {"f": lambda: "x"})
+    result = turn(node)
+    assert result.status == "error" and "3 calls named tools that were not offered" in result.reply
+
+
+def test_calls_are_made_one_behind_the_other_where_that_is_wanted() -> None:
+    calls = [call("f", f"c{n}", n=n) for n in range(3)]
+    node = Node([says("", *calls), says("done")], {"f": lambda n: n})
+    assert turn(node, of=agent(execution={"parallel_tools": False})).reply == "done"
+    assert node.rounds == [[each] for each in calls]
+
+
+def test_a_call_that_was_written_as_text_is_made() -> None:
+    written = 'Let me see. <tool_call>{"name": "f", "arguments": {"n": 2}}</tool_call>'
+    node = Node([says(written), says("4")], {"f": lambda n: 2 * n})
+    result = turn(node)
+    assert result.reply == "4" and node.rounds[0][0].arguments == '{"n": 2}'
+    assert result.remember[1]["content"] == "Let me see."
+
+
+def test_arguments_that_can_mean_one_thing_only_are_mended() -> None:
+    node = Node([says("", ToolCall("f", '{"n": 2,}', "c")), says("4")], {"f": lambda n: 2 * n})
+    assert turn(node).reply == "4" and node.rounds[0][0].arguments == '{"n": 2}'
+
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+def test_an_answer_of_the_shape_that_was_asked_for_is_the_reply() -> None:
+    node = Node([says('```json\n{"n": 3}\n```')])
+    assert turn(node, of=agent(output_schema=SCHEMA)).reply == '{"n": 3}'
+    assert len(node.requests) == 1
+
+
+def test_an_answer_of_another_shape_is_asked_for_again_with_what_is_wrong() -> None:
+    node = Node([says("three"), says('{"n": "3"}'), says('{"n": 3}')])
+    assert turn(node, of=agent(output_schema=SCHEMA)).reply == '{"n": 3}'
+    first, second = (request.messages[-1]["content"] for request in node.requests[1:])
+    assert "no JSON" in first and "n:" in second and "integer" in second
+
+
+def test_after_two_more_of_another_shape_it_is_an_error() -> None:
+    node = Node([says("three")])
+    result = turn(node, of=agent(output_schema=SCHEMA))
+    assert result.status == "error" and "of the shape" in result.reply and len(node.requests) == 3
+
+
+def test_what_is_no_schema_is_told_at_the_start() -> None:
+    with pytest.raises(ConfigurationError, match="output_schema is no JSON Schema"):
+        agent(output_schema={"type": "nonsense"})
+
+
+def test_a_claim_that_no_call_bears_out_is_told_to_whoever_asked() -> None:
+    assert turn(Node([says("I wrote report.md.")])).reply == (
+        "I wrote report.md.\n\n[weftos: no call of this turn wrote or changed report.md.]"
+    )
+    node = Node([says("", call("file_write", path="report.md")), says("I wrote report.md.")])
+    node.tool_functions = {"file_write": lambda path: "ok"}
+    assert turn(node).reply == "I wrote report.md."
 
 
 def test_a_model_error_is_a_reply_and_leaves_no_trace_in_the_session() -> None:
@@ -174,14 +276,21 @@ def test_a_model_error_after_tool_work_keeps_what_was_done() -> None:
 
 
 @pytest.mark.parametrize("text", ["", " \n"])
-def test_an_empty_answer_is_an_error_reply(text: str) -> None:
-    result = turn(Node([says(text)]))
-    assert result.status == "error" and "nothing" in result.reply
+def test_an_empty_answer_is_asked_for_once_more_and_is_an_error_then(text: str) -> None:
+    node = Node([says(text)])
+    result = turn(node)
+    assert result.status == "error" and "nothing, twice" in result.reply and len(node.requests) == 2
+
+
+def test_a_second_answer_counts_where_the_first_was_empty() -> None:
+    node = Node([says(""), says("here")])
+    assert turn(node).reply == "here"
+    assert "answer was empty" in node.requests[1].messages[-1]["content"]
 
 
 def test_calls_over_the_limit_are_not_made_and_the_model_is_told() -> None:
-    calls = [call("f", f"c{n}") for n in range(5)]
-    node = Node([says("", *calls), says("fine")], {"f": lambda: "x"})
+    calls = [call("f", f"c{n}", n=n) for n in range(5)]
+    node = Node([says("", *calls), says("fine")], {"f": lambda n: "x"})
     turn(node, of=agent(ContextBounds(calls_per_round=3)))
     assert len(node.rounds[0]) == 3
     results = node.requests[1].messages[-5:]
@@ -234,5 +343,5 @@ def test_with_the_offline_planner_steps_build_on_each_other() -> None:
 
 def test_twenty_four_offline_steps_fit_into_one_turn() -> None:
     node = OfflineNode([], {"calculator": lambda expression: "2"})
-    result = turn(node, " then ".join(["what is 1+1"] * 24))
+    result = turn(node, " then ".join(f"what is 1+{n}" for n in range(24)))
     assert result.status == "ok" and len(node.rounds) == 24
