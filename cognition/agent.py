@@ -68,9 +68,9 @@ class Agent:
 def _result(turn: AgentTurn) -> TurnResult:
     reply = turn.reply
     if reply is None:
-        return TurnResult(NOTHING_SAID, (), "error")
+        return TurnResult(NOTHING_SAID, turn.notes, "error")
     keep = remembered(turn.exchange, reply.text, turn.bounds.remember_bytes) if reply.keep else ()
-    return TurnResult(reply.text, keep, reply.status)
+    return TurnResult(reply.text, (*turn.notes, *keep), reply.status)
 
 
 @lru_cache(maxsize=64)

@@ -8,7 +8,7 @@ result, makes model servers refuse the request, so an exchange that is not sound
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from kernel.abi import ToolCall, ToolResult
 
 Record = dict[str, Any]
 _MARK = " [shortened]"
+_NOTE = "[note of the node: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,39 +55,8 @@ def _bytes(value: Any) -> int:
     return len(value.encode("utf-8", "replace")) if isinstance(value, str) else 0
 
 
-def sound_exchanges(history: Sequence[Record]) -> list[list[Record]]:
-    """The history in exchanges, oldest first, without those that a model server would refuse."""
-    exchanges: list[list[Record]] = []
-    for record in history:
-        if record.get("role") == "user":
-            exchanges.append([])
-        if exchanges:
-            exchanges[-1].append(record)
-    return [exchange for exchange in exchanges if _is_sound(exchange)]
-
-
-def _is_sound(exchange: list[Record]) -> bool:
-    """Each tool call answered, in the messages right behind it, and nothing answered that was not called.
-
-    Records may be another behaviour's, of any shape: those that are no messages make an exchange unsound.
-    """
-    open_calls: set[Any] = set()
-    for record in exchange:
-        role = record.get("role")
-        if not _is_message(record):
-            return False
-        if role == "tool":
-            if record.get("tool_call_id") not in open_calls:
-                return False
-            open_calls.discard(record.get("tool_call_id"))
-        elif open_calls or role not in ("user", "assistant"):
-            return False
-        elif role == "assistant":
-            open_calls = {call.get("id") for call in record.get("tool_calls") or ()}
-    return not open_calls and exchange[-1].get("role") == "assistant"
-
-
-def _is_message(record: Record) -> bool:
+def is_message(record: Record) -> bool:
+    """Whether a record has the shape of a message, whatever it says."""
     calls = record.get("tool_calls") or []
     return (
         isinstance(record.get("content", ""), str | None)
@@ -101,21 +71,36 @@ def _is_message(record: Record) -> bool:
     )
 
 
+def node_note(text: str) -> Record:
+    """What the node says to a model between other messages. A session keeps none of it."""
+    return {"role": "user", "content": f"{_NOTE}{text}]"}
+
+
+def is_node_note(record: Mapping[str, Any]) -> bool:
+    """Whether a message is such a note, and no request."""
+    return str(record.get("content") or "").startswith(_NOTE)
+
+
 def system_records(system_prompt: str) -> tuple[Record, ...]:
     """The system prompt as a model is shown it; nothing where it is empty."""
     return ({"role": "system", "content": system_prompt},) if system_prompt else ()
 
 
-def fitting(history: Sequence[Record], most_tokens: int, beside: Sequence[Record]) -> tuple[Record, ...]:
-    """The newest sound exchanges that fit into ``most_tokens`` together with what stands ``beside`` them."""
-    left = most_tokens - sum(map(estimate_tokens, beside))
+def newest(
+    exchanges: Sequence[list[Record]], most_messages: int, most_tokens: int, beside: Sequence[Record]
+) -> list[list[Record]]:
+    """The newest exchanges, whole, that are so many messages at most and fit into ``most_tokens`` together with what
+    stands ``beside`` them.
+    """
+    left, messages = most_tokens - sum(map(estimate_tokens, beside)), most_messages
     kept: list[list[Record]] = []
-    for exchange in reversed(sound_exchanges(history)):
+    for exchange in reversed(exchanges):
         left -= sum(map(estimate_tokens, exchange))
-        if left < 0:
+        messages -= len(exchange)
+        if left < 0 or messages < 0:
             break
         kept.append(exchange)
-    return tuple(record for exchange in reversed(kept) for record in exchange)
+    return kept[::-1]
 
 
 def call_record(text: str, calls: Sequence[ToolCall]) -> Record:

@@ -6,9 +6,11 @@ Tokens are those of :func:`cognition.context.estimate_tokens`. Times are in the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from annotated_types import Ge, Le, MaxLen
+from annotated_types import Ge, Gt, Le, MaxLen
+
+from cognition.config.failover_config import FailoverConfig
 
 DEFAULT_SYSTEM_PROMPT = (
     "You are an agent that runs as a process on a weftos node. Do what the message asks, with the tools you "
@@ -33,9 +35,15 @@ class PipelineConfig:
 
 @dataclass(frozen=True, slots=True)
 class HistoryConfig:
-    """``max_tokens``: what system prompt and history take together, at most."""
+    """``max_tokens``: what system prompt and history take together, at most. ``strategy``: what becomes of more than
+    that (:mod:`cognition.history.strategy`); ``summary_threshold``: what ``summary`` keeps of it as it is, in tokens.
+    ``redact_tool_outputs``: whether secrets in what tools gave in earlier turns are named instead of shown.
+    """
 
     max_tokens: Annotated[int, Ge(1), Le(10_000_000)] = 8_192
+    strategy: Literal["sliding", "summary", "hybrid"] = "hybrid"
+    redact_tool_outputs: bool = True
+    summary_threshold: Annotated[int, Ge(1), Le(10_000_000)] = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +60,9 @@ class ExecutionConfig:
 class AgentConfig:
     """``provider`` and ``model``: empty for the node's own. ``tools``: which are offered of those that the process may
     use; None: all. ``recall_tokens``: what is recalled before the model is asked; 0: nothing is. An empty
-    ``system_prompt`` means the default. ``output_schema``: the JSON Schema of an answer; None: any text.
+    ``system_prompt`` means the default. ``temperature``, ``top_p`` and ``top_k``: how an
+    answer is drawn, where the provider takes such a thing; ``max_tokens``: how long it may be. ``output_schema``: the
+    JSON Schema of an answer; None: any text.
     """
 
     provider: Word = ""
@@ -60,10 +70,15 @@ class AgentConfig:
     system_prompt: Text = ""
     tools: Words | None = None
     recall_tokens: Tokens = RECALL_TOKENS
+    temperature: Annotated[float, Ge(0), Le(2)] = 0.7
+    max_tokens: Annotated[int, Ge(1), Le(10_000_000)] = 4_096
+    top_p: Annotated[float, Gt(0), Le(1)] = 0.95
+    top_k: Annotated[int, Ge(1), Le(100_000)] = 40
     output_schema: dict[str, Any] | None = None
     pipeline: PipelineConfig = field(default_factory=PipelineConfig)
     history: HistoryConfig = field(default_factory=HistoryConfig)
     execution: ExecutionConfig = field(default_factory=ExecutionConfig)
+    failover: FailoverConfig = field(default_factory=FailoverConfig)
 
     @property
     def standing_prompt(self) -> str:

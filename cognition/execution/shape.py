@@ -55,7 +55,7 @@ class Shape:
 
     def note(self, why: str) -> str:
         """What the model is told when it is asked again."""
-        return f"[note of the node: the answer must be JSON of the shape that was asked for, and nothing else: {why}]"
+        return f"the answer must be JSON of the shape that was asked for, and nothing else: {why}"
 
 
 def shape_of(schema: Mapping[str, Any] | None) -> Shape:

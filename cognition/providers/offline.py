@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import re
 
+from cognition.history.extract import extract
+from cognition.history.summary import PROMPT as SUMMARY_PROMPT
 from cognition.providers.base import Question, Source, Watcher
 from cognition.providers.planner import newest_request, plan
 from cognition.providers.steps import Call
@@ -32,6 +34,8 @@ class Offline:
         """Never fails. Text is shown word by word."""
         if self._delay_s:
             await asyncio.sleep(self._delay_s)
+        if question.messages and question.messages[0].get("content") == SUMMARY_PROMPT:
+            return ModelAnswer("ok", extract(str(question.messages[-1].get("content"))))
         step = plan(question.messages, {tool.name for tool in question.tools})
         if isinstance(step, Call):
             number = len(newest_request(question.messages)[1]) + 1

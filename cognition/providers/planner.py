@@ -14,6 +14,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from cognition.context import is_node_note
 from cognition.forerunner import is_note
 from cognition.providers.steps import HELP, Call, Memory, Result, Say, read_step
 from cognition.recall.context import CALL_ID as RECALL_ID
@@ -62,6 +63,8 @@ def newest_request(messages: Sequence[Mapping[str, Any]]) -> tuple[str, list[Res
     for message in messages:
         content = message.get("content")
         text = content if isinstance(content, str) else ""
+        if is_node_note(message):
+            continue
         if message.get("role") == "user":
             request, results = text, []
         elif is_note(message) or message.get("tool_call_id") == RECALL_ID:

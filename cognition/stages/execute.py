@@ -13,6 +13,7 @@ from dataclasses import replace
 from cognition.context import (
     Record,
     call_record,
+    node_note,
     record_bytes,
     result_records,
     shortened,
@@ -38,11 +39,9 @@ from cognition.turn.agent_turn import AgentTurn, Reply
 from cognition.turn.outcome import Continue, Outcome
 from kernel.abi import ModelAnswer, ModelRequest, ToolCall, ToolResult
 
-EMPTY = "[note of the node: the answer was empty. Answer with text, or call a tool.]"
-CLOSING = (
-    "[note of the node: that was the last round of tool calls. Answer now, without tools, from what is known, and say "
-    "what is left undone.]"
-)
+CUT = "\n\n[weftos: the answer was cut at the limit of tokens of one answer.]"
+EMPTY = "the answer was empty. Answer with text, or call a tool."
+CLOSING = "that was the last round of tool calls. Answer now, without tools, from what is known, and say what is left undone."
 
 
 async def execute(turn: AgentTurn) -> Outcome:
@@ -89,15 +88,33 @@ class _Loop:
         for questions in sorted(self._ends):
             if questions <= turn.questions.count:
                 self._shown += note_of(self._ends.pop(questions))
-        answer = await turn.ask(ModelRequest(tuple(self._shown), tools, turn.provider, turn.model))
+        answer = await turn.ask(self._request(tools))
         if answer.status != "ok" or answer.tool_calls:
             return answer
         prose, calls = recovered_calls(answer.text, tools)
         return replace(answer, text=prose, tool_calls=calls) if calls else answer
 
+    def _request(self, tools: tuple[str, ...]) -> ModelRequest:
+        turn, config = self._turn, self._turn.config
+        return ModelRequest(
+            tuple(self._shown),
+            tools,
+            turn.provider,
+            turn.model,
+            temperature=config.temperature,
+            top_p=config.top_p,
+            top_k=config.top_k,
+            max_tokens=config.max_tokens,
+            output_schema=config.output_schema,
+        )
+
     def _answered(self, answer: ModelAnswer) -> Reply | None:
         """What is to be said of an answer without calls; None: it is to be asked again."""
+        if answer.stop_reason == "content_filter":
+            return self._failed("The provider's content filter has ended the answer.")
         if not answer.text.strip():
+            if answer.stop_reason == "length":
+                return self._failed("The model came to its limit of tokens before it had said anything.")
             if self._was_empty:
                 return self._failed("The model answered with nothing, twice: neither text nor a tool call.")
             self._was_empty = True
@@ -110,7 +127,12 @@ class _Loop:
             self._shown.append({"role": "assistant", "content": answer.text})
             self._note(self._shape.note(why))
             return None
-        return Reply(shortened(self._shape.text_of(answer.text), self._turn.bounds.reply_bytes))
+        return self._said(answer)
+
+    def _said(self, answer: ModelAnswer) -> Reply:
+        """What a model said, with a word where its limit of tokens has cut it."""
+        text = self._shape.text_of(answer.text) + (CUT if answer.stop_reason == "length" else "")
+        return Reply(shortened(text, self._turn.bounds.reply_bytes))
 
     async def _close(self) -> Reply:
         """One last question without tools."""
@@ -118,7 +140,7 @@ class _Loop:
         self._note(CLOSING)
         answer = await self._ask(())
         if answer.status == "ok" and answer.text.strip() and not self._shape.fault_of(answer.text):
-            return Reply(shortened(self._shape.text_of(answer.text), self._turn.bounds.reply_bytes))
+            return self._said(answer)
         return self._failed(
             f"I stopped after {rounds} rounds, the most there may be: the model still asked for tools."
         )
@@ -181,7 +203,7 @@ class _Loop:
 
     def _note(self, text: str) -> None:
         """Said to the model in this turn alone."""
-        self._shown.append({"role": "user", "content": text})
+        self._shown.append(node_note(text))
 
     def _failed(self, reply: str) -> Reply:
         """An error reply. The session keeps what was done; a question nothing was done about leaves no trace."""

@@ -1,16 +1,72 @@
-"""What of the session a model may see: whole exchanges that a model server takes, the newest that fit."""
+"""What of the session a model may see: whole exchanges that a model server takes, and what became of those before.
+
+Results that are some turns old are shown in one line, and what looks like a secret in a result is not shown at all.
+What does not fit is left out, or put into a summary that the session keeps, as ``[agent.history] strategy`` says;
+without an answer from the model it is left out. The model is told that something was.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from cognition.context import fitting, system_records
+from cognition.context import Record, node_note, system_records
+from cognition.history.aging import aged
+from cognition.history.repair import repaired
+from cognition.history.secrets import redacted
+from cognition.history.strategy import fits, to_keep
+from cognition.history.summary import PROMPT, Summary, cut_at, source_of, summary_of, taken_apart
 from cognition.turn.agent_turn import AgentTurn
 from cognition.turn.outcome import Continue, Outcome
+from kernel.abi import ModelRequest
+
+TRUNCATED = "Earlier messages of this conversation are not shown."
 
 
 async def history_sanitize(turn: AgentTurn) -> Outcome:
-    config = turn.config
-    head = system_records(config.standing_prompt)
-    history = fitting(await turn.sys.history(), config.history.max_tokens, head)
-    return Continue(replace(turn, history=history))
+    config = turn.config.history
+    summary, records = taken_apart(await turn.sys.history())
+    if config.redact_tool_outputs:
+        records = list(map(_without_secrets, records))
+    head = (*system_records(turn.config.standing_prompt), *(summary.shown() if summary else ()))
+    exchanges = aged(repaired(records))
+    if fits(config, exchanges, head):
+        return Continue(_with(turn, summary, exchanges))
+    kept = to_keep(config, exchanges, head)
+    cut = cut_at(records, kept)
+    if not cut:
+        return Continue(_with(turn, summary, exchanges))
+    newer = None if config.strategy == "sliding" else await _summarised(turn, summary, records, cut)
+    if newer is None:
+        return Continue(_with(turn, summary, exchanges[len(exchanges) - kept :], truncated=True))
+    turn = replace(turn, notes=(*turn.notes, newer.record()))
+    return Continue(_with(turn, newer, exchanges[len(exchanges) - kept :]))
+
+
+async def _summarised(
+    turn: AgentTurn, before: Summary | None, records: list[Record], cut: int
+) -> Summary | None:
+    """The records before ``cut`` in a model's words; None when it gave none."""
+    asked = (*system_records(PROMPT), {"role": "user", "content": source_of(before, records[:cut])})
+    answer = await turn.ask(ModelRequest(asked, (), turn.provider, turn.model))
+    if answer.status != "ok" or not answer.text.strip():
+        turn.sys.log(f"history: no summary of {cut} records: {answer.text[:200] or 'an empty answer'}")
+        return None
+    return summary_of(answer.text, records[:cut], len(records) - cut)
+
+
+def _with(
+    turn: AgentTurn, summary: Summary | None, exchanges: list[list[Record]], truncated: bool = False
+) -> AgentTurn:
+    shown = [*(summary.shown() if summary else ())]
+    if truncated:
+        shown = [node_note(TRUNCATED), {"role": "assistant", "content": "Understood."}, *shown]
+    shown += [record for exchange in exchanges for record in exchange]
+    return replace(turn, history=tuple(shown))
+
+
+def _without_secrets(record: Record) -> Record:
+    text = record.get("content")
+    if record.get("role") != "tool" or not isinstance(text, str):
+        return record
+    clean = redacted(text)
+    return record if clean == text else {**record, "content": clean}

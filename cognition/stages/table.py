@@ -7,20 +7,24 @@ from collections.abc import Mapping
 from cognition.config.agent_config import PipelineConfig
 from cognition.stages.context_guard import context_guard
 from cognition.stages.execute import execute
+from cognition.stages.failover_decide import around, failover_decide
 from cognition.stages.history_sanitize import history_sanitize
 from cognition.stages.tool_split import tool_split
 from cognition.turn.builder import PipelineBuilder
 from cognition.turn.order import builder_of
-from cognition.turn.stage import Stage
+from cognition.turn.stage import Stage, Wrap
 
 RUNS: Mapping[str, Stage] = {
     "history_sanitize": history_sanitize,
     "context_guard": context_guard,
     "tool_split": tool_split,
     "execute": execute,
+    "failover_decide": failover_decide,
 }
+WRAPS: Mapping[str, Wrap] = {"failover_decide": around}
+"""What a stage puts around the one that it wraps."""
 
 
 def agent_builder(config: PipelineConfig) -> PipelineBuilder:
     """What a configuration wants, with the code of each stage."""
-    return builder_of(config).bound(RUNS)
+    return builder_of(config).bound(RUNS, WRAPS)

@@ -12,6 +12,7 @@ from typing import Literal
 
 from cognition.config.agent_config import AgentConfig
 from cognition.context import ContextBounds, Record
+from cognition.failover.asking import Attempt
 from kernel.abi import Message, ModelAnswer, ModelRequest, Syscalls
 
 Ask = Callable[[ModelRequest], Awaitable[ModelAnswer]]
@@ -55,9 +56,10 @@ class AgentTurn:
     system prompt, history, the question, what is recalled. ``exchange``: what this turn adds to the session: the
     question, calls and results. ``tools``: what is offered. ``ask``: puts a question to a model; a stage may wrap it.
     ``questions``: how many were put.
-    ``task_type``: what kind of work it is, empty as long as no stage has said. ``reply``: what is to be said, None as
-    long as nobody knows; ``over``: a stage has answered or given up before the end. ``stages``: what came of those
-    that ran, in order.
+    ``task_type``: what kind of work it is, empty as long as no stage has said. ``notes``: internal records that the
+    session is to keep before the exchange. ``attempts``: questions that a provider
+    failed to answer. ``reply``: what is to be said, None as long as nobody knows; ``over``: a stage has answered or
+    given up before the end. ``stages``: what came of those that ran, in order.
     """
 
     message: Message
@@ -73,6 +75,8 @@ class AgentTurn:
     provider: str = ""
     model: str = ""
     task_type: str = ""
+    notes: tuple[Record, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
     reply: Reply | None = None
     over: bool = False
     stages: tuple[StageTrace, ...] = ()

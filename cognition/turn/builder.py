@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from cognition.errors import ConfigurationError
 from cognition.turn.pipeline import CLASSIFY, Pipeline
-from cognition.turn.stage import Stage, StageSpec
+from cognition.turn.stage import Stage, StageSpec, Wrap
 
 
 class PipelineError(ConfigurationError):
@@ -39,11 +39,12 @@ class PipelineBuilder:
         """All stages of a table, in its order."""
         return cls(tuple(table), {stage.name: stage for stage in table}, aliases, required)
 
-    def bound(self, runs: Mapping[str, Stage]) -> PipelineBuilder:
-        """With the code of each stage."""
-        stages = tuple(replace(stage, run=runs[stage.name]) for stage in self.stages)
-        known = {name: replace(stage, run=runs[name]) for name, stage in self.known.items()}
-        return replace(self, stages=stages, known=known)
+    def bound(self, runs: Mapping[str, Stage], wraps: Mapping[str, Wrap]) -> PipelineBuilder:
+        """With the code of each stage, and what some put around another."""
+        known = {
+            name: replace(stage, run=runs[name], wrap=wraps.get(name)) for name, stage in self.known.items()
+        }
+        return replace(self, stages=tuple(known[stage.name] for stage in self.stages), known=known)
 
     def listed(self, names: Sequence[str]) -> PipelineBuilder:
         """These stages and no others, in this order. A name may be an alias."""

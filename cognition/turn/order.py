@@ -23,6 +23,12 @@ ORDER: tuple[StageSpec, ...] = (
     StageSpec(
         "execute", after=frozenset({"history_sanitize", "context_guard", "tool_split"}), skippable=False
     ),
+    StageSpec(
+        "failover_decide",
+        after=frozenset({"execute"}),
+        wraps="execute",
+        absent="the gateway makes its own attempts at the one provider, and no other is asked",
+    ),
 )
 ALIASES = {"assemble": "context_guard", "transport": "execute"}
 REQUIRED = frozenset({"execute"})

@@ -11,6 +11,8 @@ from cognition.turn.outcome import Outcome
 Stage = Callable[[AgentTurn], Awaitable[Outcome]]
 """One step of a turn. It asks for what it needs through ``turn.sys``, and raises nothing of its own."""
 
+Wrap = Callable[[Stage], Stage]
+
 
 async def unbound(turn: AgentTurn) -> Outcome:
     """Stands where only the order of stages is looked at."""
@@ -34,4 +36,4 @@ class StageSpec:
     absent: str = ""
     loud: bool = False
     wraps: str = ""
-    wrap: Callable[[Stage], Stage] | None = None
+    wrap: Wrap | None = None

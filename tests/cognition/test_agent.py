@@ -11,7 +11,7 @@ import pytest
 
 from cognition.agent import Agent
 from cognition.config.agent_config import DEFAULT_SYSTEM_PROMPT
-from cognition.context import ContextBounds, sound_exchanges
+from cognition.context import ContextBounds
 from cognition.errors import ConfigurationError
 from cognition.providers.base import OfferedTool, Question
 from cognition.providers.offline import Offline
@@ -26,6 +26,7 @@ from kernel.abi import (
     TurnResult,
 )
 from tests.cognition.twins.scripted_node import Node
+from tests.cognition.twins.soundness import sound_exchanges
 
 
 class OfflineNode(Node):

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from cognition.context import (
     cut_text,
     estimate_tokens,
-    fitting,
+    newest,
     remembered,
     result_records,
-    sound_exchanges,
     system_records,
 )
 from kernel.abi import ToolCall, ToolResult
+from tests.cognition.twins.soundness import sound_exchanges
 
 
 def user(text: str) -> dict[str, Any]:
@@ -36,56 +36,34 @@ def tool(ident: str, text: str = "x") -> dict[str, Any]:
 WORKED = [user("b"), assistant("", "1", "2"), tool("2"), tool("1"), assistant("done")]
 
 
+EXCHANGES = [[user("a" * 400), assistant("A")], WORKED, [user("c"), assistant("C")]]
+
+
+def tokens(*exchanges: list[dict[str, Any]]) -> int:
+    return sum(estimate_tokens(record) for exchange in exchanges for record in exchange)
+
+
 def test_history_comes_whole_when_it_fits() -> None:
-    history = [user("a"), assistant("A"), *WORKED]
-    assert fitting(history, 10_000, ()) == (*history,)
+    assert newest(EXCHANGES, 50, 10_000, ()) == EXCHANGES
 
 
 def test_history_is_cut_at_whole_exchanges_newest_kept() -> None:
-    history = [user("a" * 400), assistant("A"), *WORKED, user("c"), assistant("C")]
-    budget = sum(map(estimate_tokens, [*WORKED, user("c"), assistant("C")]))
-    assert fitting(history, budget, ()) == (*history[2:],)
-    assert fitting(history, budget - 1, ()) == (*history[7:],)
+    budget = tokens(*EXCHANGES[1:])
+    assert newest(EXCHANGES, 50, budget, ()) == EXCHANGES[1:]
+    assert newest(EXCHANGES, 50, budget - 1, ()) == EXCHANGES[2:]
+
+
+def test_history_is_no_more_messages_than_are_wanted() -> None:
+    assert newest(EXCHANGES, 7, 10_000, ()) == EXCHANGES[1:]
+    assert newest(EXCHANGES, 6, 10_000, ()) == EXCHANGES[2:]
 
 
 def test_what_stands_beside_the_history_takes_of_its_room() -> None:
     beside = system_records("s" * 40)
-    room = sum(map(estimate_tokens, (*beside, *WORKED)))
-    assert fitting(WORKED, room, beside) == (*WORKED,)
-    assert fitting(WORKED, room - 1, beside) == ()
+    room = tokens(WORKED) + sum(map(estimate_tokens, beside))
+    assert newest([WORKED], 50, room, beside) == [WORKED]
+    assert newest([WORKED], 50, room - 1, beside) == []
     assert system_records("") == ()
-
-
-def test_exchanges_that_a_server_would_refuse_are_left_out() -> None:
-    unsound: list[list[dict[str, Any]]] = [
-        [user("q"), assistant("", "1")],
-        [user("q"), assistant("", "1"), assistant("A")],
-        [user("q"), tool("1"), assistant("A")],
-        [user("q"), assistant("", "1"), tool("1"), tool("1"), assistant("A")],
-        [user("q"), assistant("", "1"), tool("1")],
-        [user("q"), {"role": "system", "content": "obey"}, assistant("A")],
-        [user("q")],
-        [{"role": "user", "content": ["parts"]}, assistant("A")],
-        [user("q"), {"role": "assistant", "content": "A", "tool_calls": ["junk"]}],
-        [user("q"), {"role": "assistant", "content": "A", "tool_calls": {"id": []}}],
-        [user("q"), {"role": "assistant", "content": "A", "tool_calls": [{"id": [], "function": {}}]}],
-        [user("q"), assistant("", "1"), {"role": "tool", "tool_call_id": [], "content": "x"}],
-    ]
-    for exchange in unsound:
-        assert sound_exchanges([*exchange, *WORKED]) == [WORKED], exchange
-
-
-def test_records_before_the_first_question_are_left_out() -> None:
-    assert sound_exchanges([tool("9"), assistant("?"), *WORKED]) == [WORKED]
-
-
-@given(
-    st.lists(st.sampled_from([user("u"), assistant("a"), assistant("", "1"), tool("1")])), st.integers(0, 60)
-)
-def test_whatever_history_is_shown_is_sound(history: list[dict[str, Any]], budget: int) -> None:
-    shown = fitting(history, budget, ())
-    assert [record for exchange in sound_exchanges(shown) for record in exchange] == list(shown)
-    assert sum(map(estimate_tokens, shown)) <= budget
 
 
 def test_results_share_the_bytes_of_a_round() -> None:

@@ -8,8 +8,10 @@ from typing import get_args
 import pytest
 
 from cognition.failover.machine import (
+    NEXT_ONE,
     OVER,
     TABLE,
+    TRY_AGAIN,
     Event,
     Guarded,
     Machine,
@@ -17,6 +19,7 @@ from cognition.failover.machine import (
     State,
     most_transitions,
 )
+from tests.places import ROOT
 
 ERRORS = (Event.RETRYABLE_ERROR, Event.FATAL_ERROR, Event.TIMEOUT)
 
@@ -103,3 +106,12 @@ def test_no_walk_takes_more_transitions_than_are_said(providers: int, retries: i
 
 def test_the_scopes_are_those_that_an_event_may_carry() -> None:
     assert set(get_args(Scope)) == {"", "provider", "request"}
+
+
+def test_the_table_in_the_docs_is_the_table() -> None:
+    page = (ROOT / "docs" / "agent.md").read_text()
+    words = {TRY_AGAIN: "try again", NEXT_ONE: "next one"}
+    for state in set(State) - OVER:
+        cells = [words[row] if isinstance(row, Guarded) else row for row in TABLE[state].values()]
+        assert f"| {state} | {' | '.join(cells)} |" in page
+    assert "| state | " + " | ".join(Event) + " |" in page

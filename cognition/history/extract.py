@@ -1,0 +1,28 @@
+"""A summary without a language model: how each message and answer begins. Pure."""
+
+from __future__ import annotations
+
+import json
+
+from cognition.context import cut_text
+
+EACH_BYTES = 120
+MOST_BYTES = 2_000
+_SAID = ("earlier summary", "user", "assistant")
+
+
+def extract(source: str) -> str:
+    """The beginnings of what was said in a source (:func:`cognition.history.summary.source_of`), the newest kept."""
+    said: list[str] = []
+    for line in source.splitlines():
+        try:
+            told = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        for who, text in told.items() if isinstance(told, dict) else ():
+            if who in _SAID and isinstance(text, str):
+                limit = MOST_BYTES // 2 if who == _SAID[0] else EACH_BYTES
+                said.append(f"{who}: {cut_text(' '.join(text.split()), limit)}")
+    while len(said) > 1 and sum(len(each.encode("utf-8", "replace")) + 2 for each in said) > MOST_BYTES:
+        del said[1 if said[0].startswith(_SAID[0]) and len(said) > 2 else 0]
+    return "; ".join(said)
