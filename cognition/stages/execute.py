@@ -41,7 +41,10 @@ from kernel.abi import ModelAnswer, ModelRequest, ToolCall, ToolResult
 
 CUT = "\n\n[weftos: the answer was cut at the limit of tokens of one answer.]"
 EMPTY = "the answer was empty. Answer with text, or call a tool."
-CLOSING = "that was the last round of tool calls. Answer now, without tools, from what is known, and say what is left undone."
+CLOSING = (
+    "that was the last round of tool calls. "
+    "Answer now, without tools, from what is known, and say what is left undone."
+)
 
 
 async def execute(turn: AgentTurn) -> Outcome:

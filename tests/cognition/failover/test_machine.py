@@ -90,7 +90,7 @@ def test_who_asked_can_end_it_anywhere(state: State) -> None:
     assert at(state).step(Event.USER_ABORT).state is State.ABORTED
 
 
-@pytest.mark.parametrize(("providers", "retries"), product(range(1, 5), range(4)))
+@pytest.mark.parametrize(("providers", "retries"), list(product(range(1, 5), range(4))))
 def test_no_walk_takes_more_transitions_than_are_said(providers: int, retries: int) -> None:
     longest, seen, level = 0, {Machine(providers, retries)}, {Machine(providers, retries)}
     while level := {

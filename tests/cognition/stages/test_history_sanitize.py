@@ -1,0 +1,163 @@
+"""What of a session a model is shown, and what becomes of the rest."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Literal
+
+import pytest
+
+from cognition.config.agent_config import AgentConfig, HistoryConfig
+from cognition.context import estimate_tokens, is_node_note
+from cognition.history.extract import extract
+from cognition.history.strategy import MESSAGES
+from cognition.history.summary import BEGINS, PROMPT, SOURCE_BYTES, cut_at, source_of, taken_apart
+from cognition.stages.history_sanitize import history_sanitize
+from cognition.turn.agent_turn import AgentTurn
+from cognition.turn.outcome import Continue
+from kernel.abi import ModelAnswer
+from tests.cognition.test_context import assistant, tool, user
+from tests.cognition.twins.scripted_node import Node, begun_turn
+from tests.cognition.twins.soundness import sound_exchanges
+
+Strategy = Literal["sliding", "summary", "hybrid"]
+SAID = ModelAnswer("ok", "Ada asked for numbers.")
+
+
+def exchanges(count: int, size: int = 0, begin: int = 0) -> list[dict[str, Any]]:
+    return [
+        each for n in range(begin, begin + count) for each in (user(f"q{n}" + "x" * size), assistant(f"a{n}"))
+    ]
+
+
+def stage(node: Node, **history: Any) -> AgentTurn:
+    config = AgentConfig(system_prompt="s", history=HistoryConfig(**history))
+    outcome = asyncio.run(history_sanitize(begun_turn(node=node, config=config)))
+    assert isinstance(outcome, Continue)
+    return outcome.turn
+
+
+def shown(turn: AgentTurn) -> list[str]:
+    return [record["content"] for record in turn.history]
+
+
+def node(records: list[dict[str, Any]], answer: ModelAnswer = SAID) -> Node:
+    made = Node([answer])
+    made.records = records
+    return made
+
+
+def test_what_fits_is_shown_as_it_is_and_no_model_is_asked() -> None:
+    here = node(exchanges(3))
+    turn = stage(here)
+    assert list(turn.history) == here.records and not here.requests and not turn.notes
+
+
+def test_at_most_fifty_messages_are_shown() -> None:
+    turn = stage(node(exchanges(40)), strategy="sliding")
+    assert shown(turn)[2:] == [each["content"] for each in exchanges(40)[-MESSAGES:]]
+
+
+def test_sliding_leaves_out_the_oldest_and_says_so() -> None:
+    here = node(exchanges(4, 400))
+    turn = stage(here, strategy="sliding", max_tokens=250)
+    assert is_node_note(turn.history[0]) and "not shown" in shown(turn)[0]
+    assert list(turn.history[2:]) == here.records[-4:] and not here.requests
+    assert sum(map(estimate_tokens, turn.history[2:])) <= 250
+
+
+def test_a_summary_takes_the_place_of_what_is_beyond_its_threshold() -> None:
+    here = node(exchanges(4, 400))
+    turn = stage(here, strategy="summary", max_tokens=300, summary_threshold=120)
+    assert shown(turn)[0] == f"{BEGINS}Ada asked for numbers.]"
+    assert list(turn.history[2:]) == here.records[-2:]
+    [request] = here.requests
+    assert request.messages[0]["content"] == PROMPT and request.tools == ()
+    assert '"q0' in request.messages[1]["content"] and "q3" not in request.messages[1]["content"]
+
+
+def test_hybrid_lets_as_few_slide_out_as_free_a_quarter_of_the_room() -> None:
+    here = node(exchanges(4, 400))
+    turn = stage(here, strategy="hybrid", max_tokens=420)
+    assert list(turn.history[2:]) == here.records[-4:]
+    assert "q1" in here.requests[0].messages[1]["content"]
+
+
+@pytest.mark.parametrize("strategy", ["summary", "hybrid"])
+def test_the_session_keeps_the_summary_and_the_next_turn_goes_on_from_it(strategy: Strategy) -> None:
+    config = {"strategy": strategy, "max_tokens": 420, "summary_threshold": 240}
+    first = node(exchanges(4, 400))
+    turn = stage(first, **config)
+    [note] = turn.notes
+    after = [*first.records, note, *exchanges(1, begin=9)]
+    second = node(after)
+    again = stage(second, **config)
+    assert not second.requests, "there is room again"
+    assert shown(again)[0] == f"{BEGINS}Ada asked for numbers.]"
+    assert list(again.history[2:]) == [*first.records[-4:], *after[-2:]]
+
+    third = node([*after, *exchanges(4, 400, 10)])
+    stage(third, **config)
+    asked = third.requests[0].messages[1]["content"]
+    assert "earlier summary" in asked and "Ada asked for numbers." in asked and '"q0' not in asked
+
+
+@pytest.mark.parametrize("answer", [ModelAnswer("error", "down"), ModelAnswer("ok", " ")])
+def test_without_a_summary_the_oldest_are_left_out_and_nothing_is_kept(answer: ModelAnswer) -> None:
+    turn = stage(node(exchanges(4, 400), answer), max_tokens=420)
+    assert is_node_note(turn.history[0]) and not turn.notes
+    assert shown(turn)[2].startswith("q2")
+
+
+def test_a_prompt_that_takes_all_the_room_asks_nobody_for_a_summary_of_nothing() -> None:
+    here = node([])
+    assert stage(here, max_tokens=1).history == () and not here.requests
+
+
+def test_secrets_in_results_reach_neither_the_model_nor_a_summary() -> None:
+    secret = "password=hunter22x"
+    records = [user("q" + "x" * 900), assistant("", "1"), tool("1", secret), assistant("A"), *exchanges(1)]
+    here = node(records)
+    turn = stage(here, max_tokens=120)
+    assert "hunter22x" not in str(here.requests) and "[redacted secret]" in str(here.requests)
+    assert "hunter22x" not in str(turn.notes)
+    assert "hunter22x" in str(stage(node(records), redact_tool_outputs=False).history)
+
+
+def test_what_is_shown_is_sound_whatever_was_summarised() -> None:
+    for count in range(1, 12):
+        for strategy in ("sliding", "summary", "hybrid"):
+            turn = stage(node(exchanges(count, 300)), strategy=strategy, max_tokens=300, summary_threshold=90)
+            assert [r for each in sound_exchanges(turn.history) for r in each] == list(turn.history)
+
+
+def test_a_summary_stays_true_when_the_oldest_records_are_forgotten() -> None:
+    note = stage(node(exchanges(4, 400)), max_tokens=420).notes[0]
+    records = [*exchanges(4, 400)[3:], note, *exchanges(1, begin=9)]
+    summary, left = taken_apart(records)
+    assert summary is not None and left == [*exchanges(4, 400)[4:], *exchanges(1, begin=9)]
+
+
+@pytest.mark.parametrize(
+    "told", [None, {}, {"text": 1}, {"text": "x", "kept": -1, "records": 1, "sha256": ""}, "x"]
+)
+def test_a_record_that_is_no_summary_is_none(told: object) -> None:
+    records = [*exchanges(2), {"role": "assistant", "content": "", "internal": True, "summary": told}]
+    assert taken_apart(records)[0] is None
+
+
+def test_what_is_to_be_summarised_is_bounded_and_its_end_is_kept() -> None:
+    source = source_of(None, exchanges(100, 1_900))
+    assert len(source.encode()) <= SOURCE_BYTES and '"a99"' in source and '"q0' not in source
+
+
+def test_exchanges_begin_at_their_messages() -> None:
+    records = exchanges(3)
+    assert [cut_at(records, count) for count in (0, 1, 2, 3, 4)] == [6, 4, 2, 0, 6]
+
+
+def test_the_offline_provider_summarises_by_beginnings() -> None:
+    said = extract(source_of(None, exchanges(2)))
+    assert said == "user: q0; assistant: a0; user: q1; assistant: a1"
+    assert len(extract(source_of(None, exchanges(400)))) <= 2_000
+    assert extract("no json\n[1]") == ""
