@@ -22,6 +22,7 @@ from kernel.model.spec import DEFAULT_TOOLS, ProcessSpec
 from kernel.operations.operation import START_S, Handler
 from kernel.operations.rights.capabilities import UNRESTRICTED, Capabilities
 from kernel.operations.spawning import (
+    MAX_CONFIG_BYTES,
     TEMPLATE,
     NotStarted,
     SpawnAllRequest,
@@ -38,7 +39,7 @@ from kernel.process.workspaces import Workspaces
 from kernel.state.recorder import ledger_errors
 from kernel.toolbox.data_mark import shows_ours
 from kernel.toolbox.protected import Looked
-from kernel.values import clean, measured
+from kernel.values import clean, measured, plain
 from mesh.identity.peers import Peer
 
 T = TypeVar("T")
@@ -354,8 +355,10 @@ def _named_tools(tools: tuple[str, ...], asker: Asker) -> tuple[str, ...]:
 
 
 def _config(request: SpawnRequest) -> dict[str, Any]:
+    """What its behaviour is told. Raises Invalid for what no record can hold."""
+    told: dict[str, Any] = plain(request.config or {}, "config", MAX_CONFIG_BYTES)
     config = {name: getattr(request, name) for name in ("provider", "model", "system_prompt")}
-    return {key: clean(value) for key, value in config.items() if value}
+    return told | {key: clean(value) for key, value in config.items() if value}
 
 
 def _measured(spec: ProcessSpec) -> ProcessSpec:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from kernel.operations.operation import START_S, Limit, Noun, OnWire, Operation
 from kernel.operations.rights.budgets import Budget
@@ -33,6 +33,7 @@ USER = "/user"
 MAX_TOOLS = 100
 MAX_TOOL_CHARS = 64
 MAX_PROMPT_CHARS = 64 * 2**10
+MAX_CONFIG_BYTES = 64 * 2**10
 MOST_AT_ONCE = 1_000
 """Children that one request adds: they are one unit of the ledger, and the loop is held while that is made."""
 
@@ -43,7 +44,7 @@ class SpawnRequest:
     ``strategy`` (one_for_one, one_for_all, rest_for_one, simple_one_for_one), an ``auto_shutdown`` and none of the
     fields that describe a behaviour. Those are, for a supervisor that is simple_one_for_one, of the template of its
     children, as are ``child_restart`` and ``child_shutdown_s``; what is spawned below it is of that template, and says
-    no more than its name, provider, model, system_prompt and workspace.
+    no more than its name, provider, model, system_prompt, config and workspace.
 
     ``shutdown_s``: what it may take to end when its supervisor stops it: seconds, 0 to be killed at once, "infinity";
     None: 5 for a process, infinity for a supervisor. ``significant``: its own end may end its supervisor.
@@ -55,6 +56,9 @@ class SpawnRequest:
     out it has as the agent above it has it, or in full. ``budget``: what it and all below it may use up, out of the
     budget of what is above; of a supervisor what all its children share, and of one with a template what each of them
     has for itself.
+
+    ``config``: what else its behaviour is told, key by key over what is configured for all of its kind; of ``agent``
+    the keys of ``[agent]``. The behaviour checks it when it starts.
 
     ``turn_timeout_s``: how long a turn of it may take, at most what the node allows; None: as long as that.
 
@@ -75,6 +79,7 @@ class SpawnRequest:
     provider: str = ""
     model: str = ""
     system_prompt: str = ""
+    config: dict[str, Any] | None = None
     workspace: str = ""
     supervisor: bool = False
     intensity: tuple[int, float] | None = None
@@ -138,6 +143,7 @@ OF_A_BEHAVIOUR = (
     "provider",
     "model",
     "system_prompt",
+    "config",
     "workspace",
     "capabilities",
     "turn_timeout_s",
@@ -189,7 +195,7 @@ class SpawnAllRequest:
         return faults
 
 
-NOT_FOR_PEERS = ("on", "workspace")
+NOT_FOR_PEERS = ("on", "workspace", "config")
 """Fields that another node does not get to say: which node it is, and where on its disk."""
 
 

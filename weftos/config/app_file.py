@@ -18,6 +18,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from cognition.config.agent_config import AgentConfig
+from cognition.config.check import faults_of
 from kernel.errors import AddressError
 from kernel.model.address import validate_name
 from kernel.operations.applications import PLACED, Declaration, DeclaredSpawn, OwnCode
@@ -39,6 +41,7 @@ _KEYS = {
     "tools": frozenset({"name", "import", "python_path", "env"}),
     "behaviours": frozenset({"name", "import", "python_path", "isolation"}),
 }
+_AGENT = "agent"
 _MOST_DEEP = 14
 _MOST_NESTED = 64  # a supervisor is in a list in a table: more than twice as many
 _NUMBER_BITS = 64
@@ -157,6 +160,9 @@ class _Reader:
                 del given[key]
         if isinstance(given.get("workspace"), str) and given["workspace"]:
             given["workspace"] = str(self._file.parent / given["workspace"])
+        if given.get("behaviour", _AGENT) == _AGENT and "config" in given:
+            for fault in faults_of(AgentConfig, given["config"], "config"):
+                self._fault((*at, *fault.key.partition("[")[0].split(".")), str(fault))
         if not self._is_name(at, table):
             return None
         placed = {**given, "under": under, "supervisor": supervisor}

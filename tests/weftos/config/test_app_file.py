@@ -236,3 +236,16 @@ def test_a_link_that_leads_to_itself_is_a_path_like_any_other(tmp_path: Path) ->
     (tmp_path / "app.toml").write_text(SHOP)
     paths = [path for code in read_app(tmp_path / "app.toml").declaration.code for path in code.python_path]
     assert str(tmp_path / "src") in paths
+
+
+def test_what_an_agent_is_told_is_checked_with_its_lines_and_nobody_else_s(tmp_path: Path) -> None:
+    text = (
+        '[app]\nname = "a"\n[[app.children]]\nname = "one"\n[app.children.config]\ntemperature = 3\n'
+        '[app.children.config.history]\nstrategi = "x"\n'
+        '[[app.children]]\nname = "two"\nbehaviour = "other"\n[app.children.config]\nanything = 1\n'
+    )
+    found = faults(tmp_path, text)
+    assert found == [
+        "6: config.temperature must be at most 2 (it is 3)",
+        "8: config.history.strategi is unknown; the nearest is strategy",
+    ]

@@ -21,6 +21,7 @@ from kernel.operations.spawning import (
 )
 from weftos.cli.agents.budgets import read_amounts
 from weftos.cli.agents.rights import read_words
+from weftos.cli.agents.settings import read_config
 from weftos.cli.node.mesh import show_cluster
 from weftos.cli.terminal.branches import Branch
 from weftos.cli.terminal.options import AsJson, Command, Data, Looked, Target, Why, client
@@ -106,6 +107,15 @@ def spawn(
     provider: Annotated[str, typer.Option(metavar="P", help="Model provider, from the configuration.")] = "",
     model: Annotated[str, typer.Option(metavar="M", help="Model name, as the provider calls it.")] = "",
     system_prompt: Annotated[str, typer.Option(metavar="S", help="Standing instructions.")] = "",
+    config: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="What else its behaviour is told: for an agent a key of [agent], such as history.strategy=sliding; "
+            "the value as in the configuration, or text; once for each.",
+        ),
+    ] = None,
     workspace: Annotated[str, typer.Option(metavar="DIR", help="Directory that its file tools see.")] = "",
     supervisor: Annotated[bool, typer.Option("--supervisor", help="Make a supervisor instead.")] = False,
     intensity: Annotated[
@@ -180,6 +190,7 @@ def spawn(
         "provider": provider,
         "model": model,
         "system_prompt": system_prompt,
+        "config": read_config(config),
         "workspace": workspace and str(absolute(workspace)),
     }
     if supervisor and strategy != TEMPLATE:
