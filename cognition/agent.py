@@ -68,9 +68,9 @@ class Agent:
 def _result(turn: AgentTurn) -> TurnResult:
     reply = turn.reply
     if reply is None:
-        return TurnResult(NOTHING_SAID, turn.notes, "error")
+        return TurnResult(NOTHING_SAID, turn.notes, "error", turn.stages)
     keep = remembered(turn.exchange, reply.text, turn.bounds.remember_bytes) if reply.keep else ()
-    return TurnResult(reply.text, (*turn.notes, *keep), reply.status)
+    return TurnResult(reply.text, (*turn.notes, *keep), reply.status, turn.stages)
 
 
 @lru_cache(maxsize=64)

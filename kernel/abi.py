@@ -51,6 +51,9 @@ ErrorKind = Literal[
 ]
 """Why a model gave no answer: :class:`ModelAnswer`."""
 StopReason = Literal["", "stop", "tool_calls", "length", "content_filter"]
+MOST_STAGES = 64
+"""So many steps of a turn are told at most."""
+StageOutcome = Literal["continue", "skip", "respond", "abort"]
 ValueName = Literal["now", "random"]
 """What :meth:`Syscalls.value` gives."""
 
@@ -275,15 +278,29 @@ class ModelAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class StageReport:
+    """A step of a turn as whoever took it tells of it: its name, what came of it and why, and microseconds that it
+    took. The node believes none of it, and records it as the behaviour's word.
+    """
+
+    stage: str
+    outcome: StageOutcome
+    why: str = ""
+    took_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class TurnResult:
     """What ``handle`` returns: the ``reply`` to the sender, and records (JSON objects) to add to the session.
 
     ``status`` is ``ok``, or ``error`` when the behaviour could not do what was asked; the reply then says why.
+    ``stages``: what it tells of its steps, in order, at most :data:`MOST_STAGES`.
     """
 
     reply: str
     remember: tuple[dict[str, Any], ...] = ()
     status: Literal["ok", "error"] = "ok"
+    stages: tuple[StageReport, ...] = ()
 
 
 class LogicalExit(Exception):

@@ -391,6 +391,10 @@ _TABLE = (
         reply=(TEXT, "text of the reply"),
         reply_hash=(DIGEST, "SHA-256 of the whole reply"),
         call=(TEXT, "call of this node that it answers, TURN:ORDINAL, empty for none; not in older entries"),
+        stages=(
+            JSON,
+            "JSON of the steps that the behaviour tells of: [stage, outcome, why, microseconds]; not in older entries",
+        ),
     ),
     _kind(
         "turn.diverged",

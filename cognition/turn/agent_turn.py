@@ -13,7 +13,7 @@ from typing import Literal
 from cognition.config.agent_config import AgentConfig
 from cognition.context import ContextBounds, Record
 from cognition.failover.asking import Attempt
-from kernel.abi import Message, ModelAnswer, ModelRequest, Syscalls
+from kernel.abi import Message, ModelAnswer, ModelRequest, StageReport, Syscalls
 
 Ask = Callable[[ModelRequest], Awaitable[ModelAnswer]]
 
@@ -38,16 +38,6 @@ class Questions:
         """See :meth:`kernel.abi.Syscalls.ask_model`."""
         self.count += 1
         return await self._sys.ask_model(request)
-
-
-@dataclass(frozen=True, slots=True)
-class StageTrace:
-    """What came of a stage: ``outcome`` is continue, skip, respond or abort, and ``why`` what it said of that."""
-
-    stage: str
-    outcome: str
-    why: str = ""
-    duration_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +69,7 @@ class AgentTurn:
     attempts: tuple[Attempt, ...] = ()
     reply: Reply | None = None
     over: bool = False
-    stages: tuple[StageTrace, ...] = ()
+    stages: tuple[StageReport, ...] = ()
 
     @classmethod
     def begin(cls, message: Message, sys: Syscalls, config: AgentConfig, bounds: ContextBounds) -> AgentTurn:

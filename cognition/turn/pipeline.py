@@ -16,9 +16,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from cognition.turn.agent_turn import AgentTurn, Reply, StageTrace
+from cognition.turn.agent_turn import AgentTurn, Reply
 from cognition.turn.outcome import Abort, Continue, Outcome, Respond, Skip
 from cognition.turn.stage import StageSpec
+from kernel.abi import StageOutcome, StageReport
 
 CLASSIFY = "classify"
 
@@ -53,6 +54,7 @@ class Pipeline:
 
 def _after(turn: AgentTurn, stage: StageSpec, outcome: Outcome, took_s: float) -> AgentTurn:
     """The turn that the next stage gets."""
+    said: StageOutcome
     match outcome:
         case Continue(changed):
             turn, said, why = changed, "continue", ""
@@ -64,4 +66,4 @@ def _after(turn: AgentTurn, stage: StageSpec, outcome: Outcome, took_s: float) -
         case Abort(why):
             said = "abort"
             turn = turn if turn.over else replace(turn, reply=Reply(why, "error"), over=True)
-    return replace(turn, stages=(*turn.stages, StageTrace(stage.name, said, why, took_s)))
+    return replace(turn, stages=(*turn.stages, StageReport(stage.name, said, why, int(took_s * 1e6))))

@@ -13,10 +13,19 @@ import asyncio
 import functools
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
-from kernel.abi import Behaviour, LogicalExit, LogicalReason, Message, TurnEnded, TurnResult
+from kernel.abi import (
+    MOST_STAGES,
+    Behaviour,
+    LogicalExit,
+    LogicalReason,
+    Message,
+    StageReport,
+    TurnEnded,
+    TurnResult,
+)
 from kernel.cell.link.frames import FrameError
 from kernel.cell.load import describe, in_one_line, trace
 from kernel.cell.protocol import Stacks
@@ -221,4 +230,10 @@ def _result(returned: Any) -> dict[str, Any]:
         raise ValueError(f"TurnResult.status is {returned.status!r}, expected 'ok' or 'error'")
     if not all(isinstance(record, dict) for record in returned.remember):
         raise TypeError("TurnResult.remember holds something that is not a dict")
-    return told(TurnResult(returned.reply, tuple(returned.remember), returned.status))
+    if not all(isinstance(stage, StageReport) for stage in returned.stages):
+        raise TypeError("TurnResult.stages holds something that is no StageReport")
+    stages = tuple(
+        replace(stage, stage=in_one_line(stage.stage), why=in_one_line(stage.why))
+        for stage in returned.stages
+    )
+    return told(TurnResult(returned.reply, tuple(returned.remember), returned.status, stages[:MOST_STAGES]))

@@ -31,7 +31,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from kernel.abi import Message, TurnResult
+from kernel.abi import MOST_STAGES, Message, TurnResult
 from kernel.cell.link.frames import VALUE_BYTES, FrameError
 from kernel.cell.protocol import STARTED_TOGETHER, CallOutcome, StartOrder, read_arguments
 from kernel.cells.cell_events import (
@@ -582,6 +582,9 @@ def _unpacked(args: dict[str, Any]) -> tuple[dict[str, Any], int]:
 def _read_result(result: dict[str, Any]) -> TurnResult:
     """Raises :class:`FrameError`."""
     try:
-        return read(TurnResult, result)
+        returned = read(TurnResult, result)
     except ShapeError as error:
         raise FrameError(f"turn result of the wrong shape: {error}") from None
+    if len(returned.stages) > MOST_STAGES:
+        raise FrameError(f"turn result of {len(returned.stages)} stages, limit {MOST_STAGES}")
+    return returned

@@ -8,12 +8,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a turn has ended, and in which incarnation."""
+    """How a turn has ended, and in which incarnation. ``stages``: JSON of what that tells of its steps."""
 
     pid: int
     status: str
     reply: str
     remember: list[Any]
+    stages: str = "[]"
 
 
 Ends = dict[str, End]

@@ -153,7 +153,7 @@ class Divergences:
 
     def _give_up(self, turn: Turn, ordinal: str, decided: Draft) -> Ticket | None:
         why = f"diverged at call {ordinal}, and a person gave it up"
-        said = {"reply": why, "reply_hash": sha256_hex(why), "call": turn.mail.asked_here}
+        said = {"reply": why, "reply_hash": sha256_hex(why), "call": turn.mail.asked_here, "stages": "[]"}
         body = {"turn": turn.id, "status": "diverged", **said}
         ended = Draft("turn.ended", body, 0, turn.id, turn.mail.trace, turn.started_seq)
         return self._dead_letter(turn.mail.id, why, (decided, *self._settle(turn), ended), "diverged")

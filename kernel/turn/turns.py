@@ -40,6 +40,7 @@ from kernel.state.recorder import Recorder
 from kernel.state.unit import Unit
 from kernel.turn.divergence import draft_divergence
 from kernel.turn.histories import Histories
+from kernel.turn.stage_reports import shown_stages
 from kernel.turn.turn_signals import BudgetsDue, BudgetShort, SessionRead, TurnDrained
 from kernel.values import cut_bytes, plain, sha256_hex, text_of
 
@@ -242,7 +243,7 @@ class Turns:
             remember = plain(list(result.remember), "remember", self._bounds.session_bytes)
         except KernelError as error:
             status, reply = "error", f"the behaviour's result was refused: {error}"
-        self._end(process, turn, status, reply, remember)
+        self._end(process, turn, status, reply, remember, shown_stages(result.stages))
 
     def _watch(self, process: LiveProcess) -> None:
         """See that the turn of ``process`` ends, whatever else goes wrong: its mailbox waits behind it."""
@@ -285,10 +286,18 @@ class Turns:
         """Whether a turn that is open by the record has ended already: the disk has not taken that yet."""
         return ident in self._ends
 
-    def _end(self, process: LiveProcess, turn: Turn, status: str, reply: str, remember: list[Any]) -> None:
+    def _end(
+        self,
+        process: LiveProcess,
+        turn: Turn,
+        status: str,
+        reply: str,
+        remember: list[Any],
+        stages: str = "[]",
+    ) -> None:
         if self.has_ended(turn.id):
             return
-        self._ends[turn.id] = End(process.pid, status, reply, remember)
+        self._ends[turn.id] = End(process.pid, status, reply, remember, stages)
         self._signals.tell(TurnOver(turn.id))
         self._write_end(turn)
 
@@ -329,7 +338,7 @@ class Turns:
 
     def add_end(self, unit: Unit, turn: Turn, end: End) -> None:
         """Add the records that end a turn, but for the answer to its message."""
-        unit.add(*self._parts.settle(turn), self._ended(turn, end.pid, end.status, end.reply))
+        unit.add(*self._parts.settle(turn), self._ended(turn, end.pid, end.status, end.reply, end.stages))
         if end.remember:
             unit.add(self.histories.addition(turn, end.remember))
 
@@ -365,7 +374,7 @@ class Turns:
         else:
             self.deliver_next(address)
 
-    def _ended(self, turn: Turn, pid: int, status: str, reply: str) -> Draft:
+    def _ended(self, turn: Turn, pid: int, status: str, reply: str, stages: str) -> Draft:
         kept, _ = cut_bytes(reply, self._bounds.reply_bytes)
         body = {
             "turn": turn.id,
@@ -373,6 +382,7 @@ class Turns:
             "reply": kept,
             "reply_hash": sha256_hex(reply),
             "call": turn.mail.asked_here,
+            "stages": stages,
         }
         return Draft(
             "turn.ended", body, pid=pid, subject=turn.id, trace=turn.mail.trace, cause=turn.started_seq
@@ -430,5 +440,5 @@ class Turns:
 
     def _fail(self, turn: Turn, pid: int, status: str, why: str) -> None:
         self._parts.dead_letter(
-            turn.mail.id, why, (*self._parts.settle(turn), self._ended(turn, pid, status, why)), status
+            turn.mail.id, why, (*self._parts.settle(turn), self._ended(turn, pid, status, why, "[]")), status
         )

@@ -161,8 +161,8 @@ class _Reader:
         if isinstance(given.get("workspace"), str) and given["workspace"]:
             given["workspace"] = str(self._file.parent / given["workspace"])
         if given.get("behaviour", _AGENT) == _AGENT and "config" in given:
-            for fault in faults_of(AgentConfig, given["config"], "config"):
-                self._fault((*at, *fault.key.partition("[")[0].split(".")), str(fault))
+            for wrong in faults_of(AgentConfig, given["config"], "config"):
+                self._fault((*at, *wrong.key.partition("[")[0].split(".")), str(wrong))
         if not self._is_name(at, table):
             return None
         placed = {**given, "under": under, "supervisor": supervisor}
