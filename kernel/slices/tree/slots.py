@@ -259,7 +259,7 @@ class Slots(Table[str, Slot]):
         else the operator.
         """
         above = ancestors(address)
-        for at in (address, *above):
+        for at in (address, *above) if self._of_peer else ():
             if at in self._of_peer:
                 return self._of_peer[at]
         for at in above:
