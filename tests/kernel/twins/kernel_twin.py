@@ -35,6 +35,7 @@ from kernel.cells.cell_events import (
     Place,
     Placement,
     TurnDone,
+    WarmCells,
 )
 from kernel.cells.health.stacks import CellStacks
 from kernel.cells.launcher import BehaviourEntry
@@ -130,6 +131,10 @@ class TwinCells:
 
     async def stacks(self, pid: int) -> CellStacks:
         return CellStacks("c1", False, 0, (Stack("a task", (CodeLine("a.py", 7, "handle", "await it"),)),), 1)
+
+    @property
+    def warm(self) -> WarmCells:
+        return WarmCells(1, 1, 4)
 
     def list(self) -> list[CellView]:
         return []
