@@ -434,7 +434,9 @@ def accept(kernel: Kernel, out: Outgoing) -> tuple[Mail, Ticket]:
     unit = kernel.recorder.unit()
     accepted = kernel.router.put(unit, out)
     ticket = kernel.recorder.commit(unit)
-    mail = kernel.state.find_mail(accepted.id)
+    mail, letter = kernel.state.find_mail(accepted.id), kernel.state.dead.get(accepted.id)
+    if letter is not None:  # there was no room for it
+        return letter.mail, ticket
     assert mail is not None
     return mail, ticket
 
