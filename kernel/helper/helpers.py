@@ -18,7 +18,15 @@ from kernel.cell.link.frames import OWN
 from kernel.clock import Clock
 from kernel.errors import NotFound, Refused
 from kernel.helper.ends import KERNEL, HelperEnds, Order, WorkerEnds
-from kernel.helper.helper import Answered, Helper, HelperAway, HelperLost, HelperOver, HelperRefused, Startable
+from kernel.helper.helper import (
+    Answered,
+    Helper,
+    HelperAway,
+    HelperLost,
+    HelperOver,
+    HelperRefused,
+    Startable,
+)
 from kernel.model.commands import Command
 from kernel.process.processes import Processes
 from kernel.signals import Signal, Signals
