@@ -20,8 +20,9 @@ from kernel.supervision.reducer import Exited, SlotChanged, SlotState, step
 
 
 class ForeseenEnds:
-    """Supervisors which still run, and whose slots will be stopped by their ends, as is recorded. How many of them count
-    for the one above is kept, since hundreds may end together: to go through them at each end took the loop seconds.
+    """Supervisors which still run, and whose slots will be stopped by their ends, as is recorded. How many of them
+    count for the one above is kept, since hundreds may end together: to go through them at each end took the loop
+    seconds.
     """
 
     def __init__(
