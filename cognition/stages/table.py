@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cognition.config.agent_config import PipelineConfig
+from cognition.stages.classify import classify
 from cognition.stages.context_guard import context_guard
 from cognition.stages.execute import execute
 from cognition.stages.history_sanitize import history_sanitize
@@ -15,6 +16,7 @@ from cognition.turn.stage import Stage
 
 RUNS: Mapping[str, Stage] = {
     "history_sanitize": history_sanitize,
+    "classify": classify,
     "context_guard": context_guard,
     "tool_split": tool_split,
     "execute": execute,

@@ -14,6 +14,9 @@ from cognition.config.agent_config import AgentConfig
 from cognition.context import ContextBounds, Record
 from kernel.abi import Message, ModelAnswer, ModelRequest, Syscalls
 
+UNKNOWN_COMPLEXITY = 0.5
+"""What a task counts as that no stage has looked at."""
+
 Ask = Callable[[ModelRequest], Awaitable[ModelAnswer]]
 
 
@@ -41,7 +44,8 @@ class AgentTurn:
     """``history``: the session as the model may see it. ``context``: what stands before the exchange at each question:
     system prompt, history, the question, what is recalled. ``exchange``: what this turn adds to the session: the
     question, calls and results. ``tools``: what is offered. ``ask``: puts a question to a model; a stage may wrap it.
-    ``task_type``: what kind of work it is, empty as long as no stage has said. ``reply``: what is to be said, None as
+    ``task_type``: what kind of work it is, empty as long as no stage has said, and ``complexity`` how much of it, from
+    0 to 1. ``reply``: what is to be said, None as
     long as nobody knows; ``over``: a stage has answered or given up before the end. ``stages``: what came of those
     that ran, in order.
     """
@@ -58,6 +62,7 @@ class AgentTurn:
     provider: str = ""
     model: str = ""
     task_type: str = ""
+    complexity: float = UNKNOWN_COMPLEXITY
     reply: Reply | None = None
     over: bool = False
     stages: tuple[StageTrace, ...] = ()

@@ -54,8 +54,8 @@ class Pipeline:
 def _after(turn: AgentTurn, stage: StageSpec, outcome: Outcome, took_s: float) -> AgentTurn:
     """The turn that the next stage gets."""
     match outcome:
-        case Continue(changed):
-            turn, said, why = changed, "continue", ""
+        case Continue(changed, why):
+            turn, said = changed, "continue"
         case Skip(why):
             said = "skip"
         case Respond(text):
