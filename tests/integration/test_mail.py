@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -46,3 +47,19 @@ def test_what_finds_no_room_is_refused_or_dead_as_the_spec_of_its_receiver_says(
     limits = node.api.inspect("lenient")["mailbox_limits"]
     assert limits is not None and (limits["messages"], limits["overflow"]) == (2, "back_pressure")
     assert node.row("lenient")["mailbox"] == 2
+
+
+def test_the_history_of_a_dead_letter_has_each_receiver_that_crashed_in_it(node: LiveNode) -> None:
+    node.api.spawn("faller", behaviour="raises_shared")
+    told = node.api.send("faller", "raise", wait_s=WAIT_S)
+    assert told["status"] == "dead"
+    steps = node.api.history(told["message"])
+    events = [step["event"] for step in steps]
+    crashes = events.count("receiver exited")
+    assert crashes == events.count("delivered") == 5
+    assert (events[0], events[-1]) == ("accepted", "dead")
+    assert all(step["detail"].startswith("crash: ") for step in steps if step["event"] == "receiver exited")
+    node.api.drop(told["message"], "seen")
+    status, out, err = node.command("deadletters", "show", told["message"], "--json")
+    assert status == 0, err
+    assert [step["event"] for step in json.loads(out)["history"]] == [*events, "dropped"]

@@ -267,6 +267,8 @@ class TwinArchive:
         if self.down:
             raise HelperLost("archive is not running")
         await self.hold.wait()
+        if op == "about":
+            return {"rows": self._about(args), "loaded": 0}
         documents = self._documents()
         match op:
             case "search":
@@ -282,6 +284,15 @@ class TwinArchive:
             case "reindex":
                 return told(ToIndex(len(documents)))
         raise HelperRefused(f"ValueError: no operation {op!r}")
+
+    def _about(self, args: dict[str, Any]) -> list[dict[str, Any]]:
+        return [
+            {"seq": one.entry.seq, "time_us": one.entry.time_us, "pid": one.entry.pid,
+             "kind": one.entry.kind, "body": one.body}
+            for one in read_records(self._directory / "journal", Disk())
+            if isinstance(one, EntryRecord) and one.entry.kind in args["kinds"]
+            and (one.entry.subject in args["subjects"] or one.body.get("turn") == args["turn"])
+        ]  # fmt: skip
 
     def _documents(self) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
