@@ -401,7 +401,11 @@ def test_what_is_about_a_message_is_found_by_subject_or_turn_and_by_nothing_else
     data: Path, archive: Archive
 ) -> None:
     exited = {"address": "/a", "pid": 7, "reason": "crash", "detail": "d"}
-    about = {"kinds": ["message.dead", "process.exited"], "subjects": ["m2", "t2"], "turn": "t2"}
+    about: dict[str, Any] = {
+        "kinds": ["message.dead", "process.exited"],
+        "subjects": ["m2", "t2"],
+        "turn": "t2",
+    }
     append(
         data,
         *drafts(1, subject="m1"),
