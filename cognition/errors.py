@@ -14,8 +14,8 @@ class ConfigurationError(CognitionError):
 class ProviderError(CognitionError):
     """A model could not be asked, or its answer is unusable.
 
-    Asking again would not help. Never holds a key. ``begun``: a part of an answer had come, so it was paid for, and
-    nobody says how much.
+    Asking again would not help. Never holds a key. ``begun``: the server had the question and did not refuse it, so it
+    may have been paid for, and nobody says how much.
     """
 
     begun = False

@@ -176,7 +176,7 @@ def _outcome(task: asyncio.Task[ModelAnswer]) -> ModelAnswer:
 
 
 def _is_uncounted(task: asyncio.Task[ModelAnswer]) -> bool:
-    """Whether a model had begun to answer, and nobody says what that came to."""
+    """Whether a model may have worked at it, and nobody says what that came to."""
     error = None if task.cancelled() else task.exception()
     return isinstance(error, ProviderError) and error.begun
 

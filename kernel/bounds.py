@@ -26,6 +26,7 @@ class Bounds:
     peer_processes: int = 1_000  # that count to one peer: what it made here, and all below
     agent_spawns_per_trace: int = 100  # by agents, because of one message from outside
     processes_per_cell: int = 512
+    warm_cells: int = 4  # spare at most, for processes that want cells of their own at once
     start_timeout_s: float = 10.0
     hang_s: float = 5.0  # that a process may hold its cell without awaiting anything
     cell_memory_mib: int = 2_048  # that a cell may have of its own; 0: any amount

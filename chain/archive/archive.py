@@ -154,6 +154,19 @@ class Archive:
         where = " AND ".join(conditions)
         return self._sound(lambda: self._newest(where, values, max(1, min(limit, MAX_ROWS))))
 
+    def about(
+        self, kinds: Sequence[str], subjects: Sequence[str], turn: str, *, since: int, limit: int
+    ) -> list[dict[str, Any]]:
+        """The loaded entries from ``since`` on of these ``kinds`` that have one of the ``subjects``, or whose body
+        names the ``turn``, oldest first: as :meth:`log`, the newest where there are too many.
+        """
+        where = (
+            "seq >= ? AND list_contains(?::VARCHAR[], kind) "
+            "AND (list_contains(?::VARCHAR[], subject) OR json_extract_string(body, '$.turn') = ?)"
+        )
+        values = [max(-1, min(since, MAX_INTEGER)), list(kinds), list(subjects), turn]
+        return self._sound(lambda: self._newest(where, values, max(1, min(limit, MAX_ROWS))))
+
     def _newest(self, where: str, values: Sequence[Any], limit: int) -> list[dict[str, Any]]:
         """Sizes first, so that no answer is ever held that is too large."""
         sizes = self._run(

@@ -71,12 +71,13 @@ class AnswerBuilder:
         self._calls: dict[int, _Call] = {}
         self._bytes = 0
         self._tokens = (0, 0, 0)
+        self._reported_one = False
         self.complete = False
 
     @property
-    def begun(self) -> bool:
-        """Whether a part of an answer has come."""
-        return bool(self._bytes or self._calls or any(self._tokens))
+    def refused(self) -> bool:
+        """Whether the server reported an error before any part of an answer."""
+        return self._reported_one and not (self._bytes or self._calls or any(self._tokens))
 
     def add(self, chunk: dict[str, Any]) -> str:
         """Take one completion or stream chunk; the text to show for it. Raises :class:`ProviderError`."""
@@ -108,6 +109,7 @@ class AnswerBuilder:
         return self._shown.rest()
 
     def _reported(self, error: Any) -> ProviderError:
+        self._reported_one = True
         text = f"the model server reports an error: {error_words(error, self._secret)}"
         code = error.get("code") if isinstance(error, dict) else None
         transient = isinstance(code, int) and (code == 429 or 500 <= code < 600)

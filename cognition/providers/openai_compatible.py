@@ -147,9 +147,18 @@ class _Attempt:
 
 @dataclass(slots=True)
 class _Asked:
-    """A question in all its attempts. ``begun``: the server has begun to answer one."""
+    """A question in all its attempts. ``begun``: the server has had one and has not refused it, so it may have worked
+    at it, and be paid, though no whole answer came.
+    """
 
     begun: bool = False
+    _before: bool = False
+
+    def sent(self) -> None:
+        self._before, self.begun = self.begun, True
+
+    def refused(self) -> None:
+        self.begun = self._before
 
 
 class _Nobody:
@@ -236,7 +245,7 @@ class OpenAICompatible:
         most_bytes = min(self.bounds.wire_bytes, embeddings_bytes(len(texts)))
 
         async def attempt(_: _Attempt) -> Vectors:
-            async with self._posted("/embeddings", body) as response:
+            async with self._posted("/embeddings", body, _Asked()) as response:
                 data = await self._body(response, most_bytes).whole()
             return parse_embeddings(data, len(texts), self._key)
 
@@ -281,19 +290,22 @@ class OpenAICompatible:
 
     async def _attempt(self, body: bytes, attempt: _Attempt, asked: _Asked) -> ModelAnswer:
         builder = AnswerBuilder(self.bounds, self._key)
-        async with self._posted("/chat/completions", body) as response:
+        async with self._posted("/chat/completions", body, asked) as response:
             try:
                 if response.headers.get("content-type", "").lower().startswith("text/event-stream"):
                     return await self._read_stream(response, attempt, builder)
                 return await self._read_whole(response, attempt, builder)
             finally:
-                asked.begun |= builder.begun
+                if builder.refused:
+                    asked.refused()
 
     @asynccontextmanager
-    async def _posted(self, path: str, body: bytes) -> AsyncIterator[Response]:
+    async def _posted(self, path: str, body: bytes, asked: _Asked) -> AsyncIterator[Response]:
         """The response to ``body``, its head checked. What goes wrong on the way is a ProviderError."""
         try:
-            async with self._server.post(path, self._headers, body) as response:
+            async with self._server.post(path, self._headers, body, asked.sent) as response:
+                if not 200 <= response.status < 300:
+                    asked.refused()
                 await self._check_head(response)
                 yield response
         except ConnectError as error:

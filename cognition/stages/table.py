@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cognition.config.agent_config import PipelineConfig
+from cognition.stages.classify import classify
 from cognition.stages.context_guard import context_guard
 from cognition.stages.execute import execute
 from cognition.stages.failover_decide import around, failover_decide
@@ -16,6 +17,7 @@ from cognition.turn.stage import Stage, Wrap
 
 RUNS: Mapping[str, Stage] = {
     "history_sanitize": history_sanitize,
+    "classify": classify,
     "context_guard": context_guard,
     "tool_split": tool_split,
     "execute": execute,

@@ -15,6 +15,9 @@ from cognition.context import ContextBounds, Record
 from cognition.failover.asking import Attempt
 from kernel.abi import Message, ModelAnswer, ModelRequest, StageReport, Syscalls
 
+UNKNOWN_COMPLEXITY = 0.5
+"""What a task counts as that no stage has looked at."""
+
 Ask = Callable[[ModelRequest], Awaitable[ModelAnswer]]
 
 
@@ -45,11 +48,11 @@ class AgentTurn:
     """``history``: the session as the model may see it. ``context``: what stands before the exchange at each question:
     system prompt, history, the question, what is recalled. ``exchange``: what this turn adds to the session: the
     question, calls and results. ``tools``: what is offered. ``ask``: puts a question to a model; a stage may wrap it.
-    ``questions``: how many were put.
-    ``task_type``: what kind of work it is, empty as long as no stage has said. ``notes``: internal records that the
-    session is to keep before the exchange. ``attempts``: questions that a provider
-    failed to answer. ``reply``: what is to be said, None as long as nobody knows; ``over``: a stage has answered or
-    given up before the end. ``stages``: what came of those that ran, in order.
+    ``questions``: how many were put. ``task_type``: what kind of work it is, empty as long as no stage has said, and
+    ``complexity`` how much of it, from 0 to 1. ``notes``: internal records that the session is to keep before the
+    exchange. ``attempts``: questions that a provider failed to answer. ``reply``: what is to be said, None as long as
+    nobody knows; ``over``: a stage has answered or given up before the end. ``stages``: what came of those that ran,
+    in order.
     """
 
     message: Message
@@ -65,6 +68,7 @@ class AgentTurn:
     provider: str = ""
     model: str = ""
     task_type: str = ""
+    complexity: float = UNKNOWN_COMPLEXITY
     notes: tuple[Record, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     reply: Reply | None = None

@@ -8,11 +8,17 @@ out.
 from __future__ import annotations
 
 from cognition.config.agent_config import PipelineConfig
+from cognition.turn.agent_turn import UNKNOWN_COMPLEXITY
 from cognition.turn.builder import PipelineBuilder
 from cognition.turn.stage import StageSpec
 
 ORDER: tuple[StageSpec, ...] = (
     StageSpec("history_sanitize", absent="the model is shown nothing of the session"),
+    StageSpec(
+        "classify",
+        after=frozenset({"history_sanitize"}),
+        absent=f"a task has no type, and counts as one of complexity {UNKNOWN_COMPLEXITY}",
+    ),
     StageSpec(
         "context_guard",
         after=frozenset({"history_sanitize"}),
@@ -21,7 +27,11 @@ ORDER: tuple[StageSpec, ...] = (
     ),
     StageSpec("tool_split", absent="no tool is offered"),
     StageSpec(
-        "execute", after=frozenset({"history_sanitize", "context_guard", "tool_split"}), skippable=False
+        "execute",
+        after=frozenset(
+            {"auth_resolve", "history_sanitize", "classify", "route", "context_guard", "tool_split"}
+        ),
+        skippable=False,
     ),
     StageSpec(
         "failover_decide",

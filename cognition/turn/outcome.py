@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Continue:
-    """Go on with this turn."""
+    """Go on with this turn. ``why``: what the stage has to say of what it decided, in a line."""
 
     turn: AgentTurn
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,8 +56,8 @@ def _after(turn: AgentTurn, stage: StageSpec, outcome: Outcome, took_s: float) -
     """The turn that the next stage gets."""
     said: StageOutcome
     match outcome:
-        case Continue(changed):
-            turn, said, why = changed, "continue", ""
+        case Continue(changed, why):
+            turn, said = changed, "continue"
         case Skip(why):
             said = "skip"
         case Respond(text):

@@ -105,11 +105,21 @@ class Cell:
         self._construct(pid, order)
 
     def _start_likes(self, *starts: Any) -> None:
-        if self._order is None:
+        last = self._order
+        if last is None:
             raise FrameError("the node sent a start that is like another, before any other")
         for pid, address, name in zip(*[iter(starts)] * 3, strict=True):
-            config = copy.deepcopy(self._order.config)
-            self._construct(pid, replace(self._order, address=address, name=name, config=config))
+            order = StartOrder(  # of thousands each comes here, and replace() takes thrice as long
+                address,
+                name,
+                last.behaviour,
+                last.import_string,
+                last.python_path,
+                copy.deepcopy(last.config) if last.config else {},
+                last.last_exit,
+                last.check_replay,
+            )
+            self._construct(pid, order)
 
     def _construct(self, pid: int, order: StartOrder) -> None:
         steps = Steps(pid, self._slot.running)

@@ -74,6 +74,15 @@ class CellView:
     domain: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class WarmCells:
+    """Spare cells: how many there are, how many are ``wanted`` now, and at ``most``."""
+
+    spare: int
+    wanted: int
+    most: int
+
+
 # What happens in the cells. A process ends by exactly one of StartFailed, Refused, Crashed, Left and CellLost, or by
 # the node's own ``stop``, after which nothing more is heard of it. Nothing is said from inside a call to
 # ``Cells.place``.

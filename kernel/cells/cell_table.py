@@ -1,8 +1,9 @@
 """Which cell a process goes to: decisions only, no clock and no I/O.
 
 A *shared* process joins a cell of its own trust domain that has room; a *dedicated* one has a cell to itself.
-One spare cell, given to nobody yet, is kept warm, so that most placements do not wait for a cell to start, and a second
-one while the loss of a shared cell would part those in it (:mod:`kernel.cells.health.suspects`). A dedicated cell is
+One spare cell, given to nobody yet, is kept warm, so that most placements do not wait for a cell to start, a second one
+while the loss of a shared cell would part those in it (:mod:`kernel.cells.health.suspects`), and more while more are
+asked for (:mod:`kernel.cells.warm_pool`). A dedicated cell is
 closed with its process; of shared cells that have become empty a few are kept for their domain.
 
 An *isolated* process, which has taken shared cells down, has one to itself while such ones hold few cells; beyond that
@@ -29,6 +30,8 @@ class CellLimits:
     agents and peers make takes all ``cells`` but ``operator_cells`` (at most half of them) and no more, whatever the
     operator's takes; one peer's takes at most ``peer_cells``. So what had its cells has them again, in whichever order
     it comes. The isolated have cells to themselves until they hold ``isolated_cells`` (at most a quarter of all).
+    ``warm_cells`` are spare at most for those that come together, within ``wave_s``, and ``warm_s`` after these did
+    (:mod:`kernel.cells.warm_pool`).
     """
 
     processes_per_cell: int = 512
@@ -37,6 +40,9 @@ class CellLimits:
     peer_cells: int = 50
     isolated_cells: int = 50
     idle_cells: int = 2
+    warm_cells: int = 4
+    warm_s: float = 60.0
+    wave_s: float = 2.0
     parallel_starts: int = 4
     hello_s: float = 5.0
     connect_s: float = 30.0
@@ -164,14 +170,28 @@ class CellTable:
     def _taken(self) -> int:
         return len(self._cells) - len(self._spares)
 
-    def spare(self) -> list[str]:
-        """The cells to start so that as many are spare as the loss of one may need."""
-        if len(self._spares) >= MOST_SPARE:
+    @property
+    def spares(self) -> int:
+        """Cells that are given to nobody, and those that start for that."""
+        return len(self._spares)
+
+    def spare(self, warm: int = 1) -> list[str]:
+        """The cells to start so that as many are spare as the loss of one may need, and ``warm``."""
+        if len(self._spares) >= max(MOST_SPARE, warm):
             return []
-        cells = self._cells.values()
-        wanted = 1 + any(occupants.isolation == "shared" and len(occupants.pids) > 1 for occupants in cells)
-        missing = min(wanted - len(self._spares), self._limits.cells - len(self._cells))
+        missing = min(max(self.least, warm) - len(self._spares), self._limits.cells - len(self._cells))
         return [self._create() for _ in range(missing)]
+
+    def surplus(self, warm: int) -> list[str]:
+        """The spare cells to close, since no more than ``warm`` are wanted."""
+        kept = max(self.least, warm)
+        return list(self._spares)[kept:]
+
+    @property
+    def least(self) -> int:
+        """As many as the loss of one cell may need."""
+        cells = self._cells.values()
+        return 1 + any(occupants.isolation == "shared" and len(occupants.pids) > 1 for occupants in cells)
 
     def release(self, cell: str, pid: int) -> list[str]:
         """The process has left; returns the cells to close."""

@@ -32,6 +32,7 @@ from kernel.cells.cell_events import (
     EngineLost,
     Place,
     Placement,
+    WarmCells,
 )
 from kernel.cells.cell_starts import CellStarts
 from kernel.cells.cell_table import CellLimits, CellOccupants, CellTable
@@ -42,12 +43,15 @@ from kernel.cells.health.pulse import Blame
 from kernel.cells.health.stacks import CellStacks, StackQuestions
 from kernel.cells.health.suspects import Suspects
 from kernel.cells.started_cell import StartedCell
+from kernel.cells.warm_pool import WarmPool
 from kernel.errors import StateError
 from kernel.helper.os_processes import cpu_ms, own_memory_bytes
 from kernel.model.states import CRASH, TIMEOUT
 from kernel.signals import Signals
 
 log = logging.getLogger(__name__)
+COOL_S = 1.0
+"""Between two looks at what is warm for nobody."""
 Records = list[dict[str, Any]]
 Names = list[str]
 Lost = tuple[list[int], list[Placement]]
@@ -79,6 +83,8 @@ class Cells:
         self._limits = limits or CellLimits()
         self._acceptor = Acceptor(boot, self._limits, self._admit, hearing)
         self._table = CellTable(self._limits)
+        self._pool = WarmPool(self._limits.warm_cells, self._limits.warm_s, self._limits.wave_s)
+        self._cooling: asyncio.TimerHandle | None = None
         self._suspects = Suspects(self._limits.suspect_halves, self._limits.suspect_s)
         self._cells: dict[str, StartedCell] = {}
         self._where: dict[int, StartedCell] = {}
@@ -104,6 +110,8 @@ class Cells:
     async def close(self) -> None:
         """End every cell. No event is sent any more."""
         self._closed = True
+        if self._cooling is not None:
+            self._cooling.cancel()
         self._watch.stop()
         self._starts.close()
         self._entrance.close()
@@ -117,6 +125,33 @@ class Cells:
         """Whether cells are on other machines, as far as the node can know."""
         return self._entrance.remote
 
+    @property
+    def warm(self) -> WarmCells:
+        """The spare cells there are, and those that are to be."""
+        wanted = self._pool.wanted(asyncio.get_running_loop().time())
+        return WarmCells(self._table.spares, max(wanted, self._table.least), self._pool.most)
+
+    def _asked(self) -> Names:
+        """A cell was asked for; the ones to start, so that the next that come together find theirs."""
+        self._pool.asked(asyncio.get_running_loop().time())
+        if self._cooling is None:
+            self._cool()
+        return self._warmed()
+
+    def _warmed(self) -> Names:
+        """The cells to start so that as many are spare as are wanted."""
+        return self._table.spare(self._pool.wanted(asyncio.get_running_loop().time()))
+
+    def _cool(self) -> None:
+        """End the spare cells that nobody has asked for lately, and look again when there may be more of these."""
+        now_s = asyncio.get_running_loop().time()
+        quiet_s = self._pool.quiet_in_s(now_s)
+        for name in self._table.surplus(self._pool.wanted(now_s)):
+            self._end(self._cells[name])
+        self._cooling = None
+        if quiet_s is not None and not self._closed:
+            self._cooling = asyncio.get_running_loop().call_later(max(quiet_s, COOL_S), self._cool)
+
     # For the kernel
 
     def place(self, placement: Placement) -> None:
@@ -129,6 +164,8 @@ class Cells:
         self._open_to_all(self._suspects.quiet(asyncio.get_running_loop().time()))
         half = self._suspects.half(placement.address)
         name, started = self._table.place(pid, placement.isolation, placement.domain, placement.made_by, half)
+        if name is not None and self._table[name].isolation == "dedicated":
+            started += self._asked()
         if started:
             self._start_all(started)
         if name is None:
@@ -350,7 +387,7 @@ class Cells:
             if placement.pid not in again:
                 self.place(placement)
         if occupants.domain is not None and self._starts.engine_up:
-            self._start_all(self._table.spare())
+            self._start_all(self._asked() if shared and lost else self._warmed())
         if lost or felled_by is not None:
             self._signals.say(CellLost(cell.name, running, lost, why, died, reason, felled_by))
         if again:  # where the successor of who is to blame goes is decided anew

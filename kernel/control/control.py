@@ -53,7 +53,7 @@ class Control:
             cancels,
             MessageControl(kernel),
             TopicControl(kernel),
-            LetterControl(kernel),
+            LetterControl(kernel, services.archive),
             DecisionControl(kernel),
             PolicyControl(kernel),
             BudgetControl(kernel),

@@ -68,7 +68,7 @@ class NodeControl:
             self._facts,
             self._services.loop_lag,
         )
-        helpers = kernel.helpers.rows()
+        helpers, warm = kernel.helpers.rows(), kernel.cells.warm
         return {
             "name": facts.name,
             "origin": facts.origin,
@@ -79,6 +79,7 @@ class NodeControl:
             "read_only": ledger.read_only,
             "processes": len(kernel.live) + len(helpers) + 1,
             "cells": sum(1 for view in kernel.cells.list() if view.os_pid),
+            "warm_cells": {"spare": warm.spare, "wanted": warm.wanted, "most": warm.most},
             "messages": self._messages(),
             "doubts": len(kernel.state.doubts()),
             "divergences": len(kernel.state.parked()),

@@ -44,7 +44,8 @@ from kernel.operations.processes import (
     Stopped,
     Suspended,
 )
-from kernel.process.admission import check_turn_timeout
+from kernel.policy.limits.mailboxes import in_force
+from kernel.process.admission import check_mailbox, check_turn_timeout
 from kernel.process.slots.specs import child_spec, flags_of
 from kernel.shapes import told
 from kernel.slices.mailboxes import Mail
@@ -70,6 +71,7 @@ NO_SLOT: Mapping[str, Any] = {
     "supervision": None,
     "budget": [],
     "turn_timeout_s": None,
+    "mailbox_limits": None,
 }
 """What is said of a helper, which is no slot: it has neither messages nor turns."""
 RemoteKill = Callable[[Asked, Kill, str, Peer], Awaitable[Signalled]]
@@ -159,6 +161,9 @@ class ProcessControl:
             "supervision": None if supervisor is None else supervisor.counts(),
             "budget": account_lines(self._state, address),
             "turn_timeout_s": (self._kernel.turns.limit_s(address) if slot.spec.type == "worker" else None),
+            "mailbox_limits": (
+                in_force(slot.spec.mailbox, self._kernel.env.bounds) if slot.spec.type == "worker" else None
+            ),
         }
         return cast(Inspected, found)
 
@@ -245,9 +250,11 @@ class ProcessControl:
     async def change(self, asked: Asked, request: ChangeRequest) -> Changed:
         address, wanted = self._kernel.messaging.resolve(request.named), request.wanted
         check_turn_timeout(request.turn_timeout_s, self._kernel.env.bounds.turn_timeout_s)
+        check_mailbox(request.mailbox, self._kernel.env.bounds)
         processes = self._kernel.processes
         change = processes.change_of(address, wanted)
-        seq, trace = asked.record(target=request.named, address=address, **wanted)
+        said = wanted if request.mailbox is None else {**wanted, "mailbox": request.mailbox.told()}
+        seq, trace = asked.record(target=request.named, address=address, **said)
         if change.fields:
             with ledger_errors():
                 await processes.change(address, wanted, trace, seq).durable()

@@ -33,7 +33,7 @@ from kernel.operations.spawning import (
 )
 from kernel.pace import give_way
 from kernel.policy.asker import PERSON, Asker
-from kernel.process.admission import check_turn_timeout, named_fault
+from kernel.process.admission import check_mailbox, check_turn_timeout, named_fault
 from kernel.process.starts import StartsTogether
 from kernel.process.workspaces import Workspaces
 from kernel.state.recorder import ledger_errors
@@ -58,6 +58,7 @@ FIXED = (
     "capabilities",
     "budget",
     "turn_timeout_s",
+    "mailbox",
 )
 """Fields of a spawn that a template says of all its children."""
 
@@ -271,6 +272,7 @@ class SpawnControl:
             raise Invalid(f"behaviour {request.behaviour!r} is not configured; there are: {known}")
         self._check_provider(request.provider)
         check_turn_timeout(request.turn_timeout_s, self._kernel.env.bounds.turn_timeout_s)
+        check_mailbox(request.mailbox, self._kernel.env.bounds)
         tools = _default_tools(asker) if request.tools is None else tuple(dict.fromkeys(request.tools))
         known_tools = self._kernel.registry
         unknown = [each for each in tools if not tools_of((each,), (), known_tools) & known_tools.keys()]
@@ -295,6 +297,7 @@ class SpawnControl:
             capabilities=self._handed_down(request.capabilities, parent),
             budget=request.budget,
             turn_timeout_s=request.turn_timeout_s,
+            mailbox=request.mailbox,
         )
 
     def _handed_down(self, wanted: Capabilities | None, parent: str) -> Capabilities:

@@ -41,7 +41,11 @@ class HelperLost(Exception):
     """The helper died, or was never there; whatever it had been asked may or may not have happened."""
 
 
-class HelperOver(HelperLost):
+class HelperAway(HelperLost):
+    """There was none to ask: nothing of it has happened."""
+
+
+class HelperOver(HelperAway):
     """And there will be no other one before the node is restarted."""
 
 
@@ -196,7 +200,7 @@ class Helper:
         of the loop that hears of it; before this returns when it cannot be asked at all. What to :meth:`forget` it by.
         """
         if self._link is None or self._link.closed:
-            answered(None, HelperLost(f"{self.command.name} is not running"))
+            answered(None, HelperAway(f"{self.command.name} is not running"))
             return NOTICE
         ident = self._next
         self._next += 1

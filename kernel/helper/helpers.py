@@ -18,7 +18,15 @@ from kernel.cell.link.frames import OWN
 from kernel.clock import Clock
 from kernel.errors import NotFound, Refused
 from kernel.helper.ends import KERNEL, HelperEnds, Order, WorkerEnds
-from kernel.helper.helper import Answered, Helper, HelperLost, HelperOver, HelperRefused, Startable
+from kernel.helper.helper import (
+    Answered,
+    Helper,
+    HelperAway,
+    HelperLost,
+    HelperOver,
+    HelperRefused,
+    Startable,
+)
 from kernel.model.commands import Command
 from kernel.process.processes import Processes
 from kernel.signals import Signal, Signals
@@ -117,14 +125,16 @@ class LinkedHelper:
             await self._helper.stop()
 
     async def request(self, op: str, args: dict[str, Any], ready_s: float = READY_S) -> Any:
-        """Ask. Raises HelperLost when it is not up within ``ready_s`` or dies, HelperRefused when it refuses."""
+        """Ask. Raises HelperAway when it is not up within ``ready_s``, HelperLost when it dies, HelperRefused when it
+        refuses.
+        """
         try:
             async with asyncio.timeout(ready_s):
                 while self._over is None and not (self._up.is_set() and self.os_pid):
                     self._up.clear()  # its link may have ended before it is reaped
                     await self._up.wait()
         except TimeoutError:
-            raise HelperLost(f"{self._command.name} is not running") from None
+            raise HelperAway(f"{self._command.name} is not running") from None
         if self._over is not None:
             raise self._over
         assert self._helper is not None

@@ -42,8 +42,21 @@ class LogQuestion:
 
 
 @dataclass(frozen=True, slots=True)
+class AboutQuestion:
+    """``about``: the entries from ``since`` on of these ``kinds`` that have one of the ``subjects``, or name the
+    ``turn`` in their body; the newest where there are more than ``limit``.
+    """
+
+    kinds: list[str]
+    subjects: list[str]
+    turn: str
+    since: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
 class LogRows:
-    """Its answer, newest last. ``loaded``: of how many entries."""
+    """The answer to either, newest last. ``loaded``: of how many entries."""
 
     rows: list[Any]
     loaded: int

@@ -17,6 +17,14 @@ class MessageArrived(Signal):
 
 
 @dataclass(frozen=True, slots=True)
+class Overflowed(Signal):
+    """A message was accepted for which there is no room, ``why``: its receiver wants it among the dead letters."""
+
+    id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class MessageDied(Signal):
     """A message became a dead letter, and ``why``. ``ticket``: of the record that says so."""
 

@@ -14,8 +14,8 @@ from chain.entry.draft import StateChange
 from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import PREVIOUS, Draft, Ticket
 from kernel.bounds import Bounds
-from kernel.errors import NotFound, Refused
-from kernel.message.message_signals import MessageDied, TurnOver
+from kernel.errors import MailboxFull, NotFound, Refused
+from kernel.message.message_signals import MessageDied, Overflowed, TurnOver
 from kernel.model.address import AddressTarget, NameTarget, PidTarget, ancestors, parse_target
 from kernel.policy.asker import Asker, channel_of
 from kernel.policy.pipeline import Policy
@@ -30,6 +30,8 @@ from kernel.state.state import State
 from kernel.state.unit import Unit
 
 OPERATOR = "operator"
+DEAD_LETTER = "dead_letter"
+"""Of the words for what becomes of a message without room."""
 DEAD_LETTERS_AT_ONCE = (
     100  # between two rounds of the event loop: mailboxes that are full end without holding it up
 )
@@ -180,8 +182,37 @@ class Messaging:
         down = self._state.slots.down(address)
         if down is not None:
             raise Refused(f"{down.address} is {down.state}; weftos start {down.address} brings it back")
-        self._policy.require(out.asked_by(), SendMessage(address, out.text_bytes, out.size_bytes))
-        return self.accept(unit, out, address)
+        why = self._no_room(out, address)
+        accepted = self.accept(unit, out, address)
+        if why:
+            unit.say(Overflowed(accepted.id, f"{why}; its spec says {DEAD_LETTER}"))
+        return accepted
+
+    def _no_room(self, out: Outgoing, address: str) -> str:
+        """Why there is no room for a message in a mailbox whose owner wants it accepted all the same, empty where there
+        is. Raises what policy has against it else, or besides.
+        """
+        asker, send = out.asked_by(), SendMessage(address, out.text_bytes, out.size_bytes)
+        verdict, mailbox = self._policy.judge(asker, send), self._state.slots[address].spec.mailbox
+        if verdict.decision == "allow":
+            return ""
+        why = "; ".join(verdict.reasons)
+        if mailbox is None or mailbox.overflow != DEAD_LETTER or not self._lacks_room_alone(asker, send):
+            raise verdict.error(why)
+        return why
+
+    def _lacks_room_alone(self, asker: Asker, send: SendMessage) -> bool:
+        """Whether all that speaks against it is that a mailbox is full."""
+        _, said = self._policy.explain(asker, send)
+        return all(verdict.error is MailboxFull for _, verdict in said if verdict.decision != "allow")
+
+    def overflowed(self, said: Overflowed) -> None:
+        """Make a dead letter of what was accepted without room for it."""
+
+        def die() -> None:
+            self.dead_letter(said.id, said.why, reason="overflow")
+
+        self._recorder.until_writable(("overflow", said.id), die)
 
     def accept(self, unit: Unit, out: Outgoing, address: str) -> Accepted:
         """Add the entry of a message for ``address`` to a unit, whatever it is."""

@@ -10,6 +10,7 @@ from operator import attrgetter, is_
 from typing import Any, Literal, get_args
 
 from kernel.errors import Invalid
+from kernel.operations.mailboxes import Mailbox, read_mailbox
 from kernel.operations.rights.budgets import Budget, read_budget
 from kernel.operations.rights.capabilities import UNRESTRICTED, Capabilities, read_capabilities
 from kernel.operations.spawning import (
@@ -54,6 +55,7 @@ class ProcessSpec:
     ``tools`` may be patterns; ``capabilities`` are what it was handed down, and no later word makes them more.
     ``budget`` None: what it uses comes out of what is above it alone.
     ``turn_timeout_s``: how long one of its turns may take, where that is less than the node allows; None: no less.
+    ``mailbox`` None: as large as the node allows, and what finds no room is refused.
     """
 
     name: str
@@ -74,6 +76,7 @@ class ProcessSpec:
     capabilities: Capabilities = UNRESTRICTED
     budget: Budget | None = None
     turn_timeout_s: float | None = None
+    mailbox: Mailbox | None = None
 
     def check(self) -> list[str]:
         """Every fault at once, empty when there is none."""
@@ -95,6 +98,10 @@ class ProcessSpec:
             faults += self.budget.check()
             if self.type == "supervisor" and self.budget.then == "pause":
                 faults.append("budget: a supervisor takes no turns: then=pause is for those below it")
+        if self.mailbox is not None:
+            faults += self.mailbox.check()
+            if self.type == "supervisor":
+                faults.append("mailbox: a supervisor takes no messages, leave it out")
         if self.template is not None:
             faults += [f"template: {fault}" for fault in self.template.check()]
         restarts, period_s = self.intensity
@@ -142,6 +149,7 @@ class ProcessSpec:
         told = {item.name: getattr(self, item.name) for item in fields(self)}
         told["template"] = None if self.template is None else self.template._told()
         told["budget"] = None if self.budget is None else self.budget.told()
+        told["mailbox"] = None if self.mailbox is None else self.mailbox.told()
         return {**told, "capabilities": self.capabilities.told()}
 
     @classmethod
@@ -264,6 +272,8 @@ def _made_of(data: dict[str, Any]) -> ProcessSpec:
     data["intensity"] = (int(data["intensity"][0]), float(data["intensity"][1]))
     if data.get("budget") is not None:
         data["budget"] = read_budget(data["budget"])
+    if data.get("mailbox") is not None:
+        data["mailbox"] = read_mailbox(data["mailbox"])
     if data.get("template") is not None:
         data["template"] = _made_of(data["template"])
     return ProcessSpec(**data)

@@ -84,6 +84,13 @@ class OfLetter:
 
 
 @dataclass(frozen=True, slots=True)
+class OfMessage:
+    """A message of this node, by its ``id``, whatever became of it."""
+
+    id: Annotated[str, Limit(min_length=2, max_length=20)]
+
+
+@dataclass(frozen=True, slots=True)
 class Letters(Page):
     """``to`` and ``sender``: an address, with all below it. ``reason``: one word of those in ``message.dead``.
     ``replayed``: those too that were sent again.
@@ -179,6 +186,18 @@ class DeadLetter(TypedDict):
     replayed_as: str
 
 
+class Step(TypedDict):
+    """One thing that became of a message: ``event`` (accepted, delivered, receiver exited, dead, replayed, dropped and
+    others), the ``detail`` in words, the process that it was about (``pid``, 0 for none), and the entry that says so.
+    """
+
+    event: str
+    detail: str
+    pid: int
+    seq: int
+    time_us: int
+
+
 class Replayed(TypedDict):
     """The new message."""
 
@@ -216,6 +235,13 @@ class Messages(Noun):
         after=lambda row: int(row["seq"]),
     )
     deadletter = Operation("GET", "/deadletters/{id:path}", OfLetter, DeadLetter, "One dead letter whole.")
+    history = Operation(
+        "GET",
+        "/messages/{id:path}/history",
+        OfMessage,
+        list[Step],
+        "What became of a message, from its acceptance on, out of the ledger: the newest 500 steps, oldest first.",
+    )
     replay = Operation(
         "POST",
         "/deadletters/{id:path}/replay",

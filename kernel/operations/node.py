@@ -57,6 +57,16 @@ class HelperRow(TypedDict):
     state: str
 
 
+class WarmRow(TypedDict):
+    """Cells that are given to nobody yet: how many there are or start, how many are ``wanted``, by how many were asked
+    for at once lately, and ``most`` that may be.
+    """
+
+    spare: int
+    wanted: int
+    most: int
+
+
 class Status(TypedDict):
     """How the node is. ``read_only``: why it is, or None; ``faults`` in words; ``kept``: "N of LIMIT" by name;
     ``clock_ahead_s``: of the machine's clock, before the node's; ``loop_lag_p99_ms`` and ``loop_lag_max_ms`` of the
@@ -71,6 +81,7 @@ class Status(TypedDict):
     read_only: str | None
     processes: int
     cells: int
+    warm_cells: WarmRow
     messages: MessageCounts
     doubts: int
     divergences: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
+from kernel.operations.mailboxes import Mailbox, MailboxInForce
 from kernel.operations.operation import MAX_ROWS, START_S, Limit, Noun, OfTarget, Operation, Stream, Why
 from kernel.operations.rights.budgets import AccountLine
 from kernel.operations.spawning import AutoShutdown, OnLogical, Restart, ShutdownS, TurnS
@@ -54,8 +55,8 @@ class Kill(Reasoned):
 @dataclass(frozen=True, slots=True)
 class ChangeRequest(OfTarget):
     """What is to be another, None for what stays: of a child ``restart``, ``shutdown_s``, ``on_logical``, whether it is
-    ``significant``, and ``turn_timeout_s`` (from its next turn on); of a supervisor ``intensity`` [restarts, seconds],
-    ``strategy`` and ``auto_shutdown``. The words are those of a spawn.
+    ``significant``, ``turn_timeout_s`` (from its next turn on) and ``mailbox`` (from the next message on); of a
+    supervisor ``intensity`` [restarts, seconds], ``strategy`` and ``auto_shutdown``. The words are those of a spawn.
     """
 
     _: KW_ONLY
@@ -67,6 +68,7 @@ class ChangeRequest(OfTarget):
     strategy: Annotated[str, Limit(min_length=1, max_length=64)] | None = None
     auto_shutdown: AutoShutdown | None = None
     turn_timeout_s: TurnS | None = None
+    mailbox: Mailbox | None = None
 
     @property
     def wanted(self) -> dict[str, Any]:
@@ -215,6 +217,7 @@ class Inspected(Slot):
     supervision: dict[str, int] | None
     budget: list[AccountLine]
     turn_timeout_s: float | None
+    mailbox_limits: MailboxInForce | None
 
 
 class ChildRow(TypedDict):

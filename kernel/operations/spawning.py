@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
+from kernel.operations.mailboxes import Mailbox
 from kernel.operations.operation import START_S, Limit, Noun, OnWire, Operation
 from kernel.operations.rights.budgets import Budget
 from kernel.operations.rights.capabilities import Capabilities
@@ -62,6 +63,8 @@ class SpawnRequest:
 
     ``turn_timeout_s``: how long a turn of it may take, at most what the node allows; None: as long as that.
 
+    ``mailbox``: how much may wait for it, at most what the node allows, and what becomes of a message without room.
+
     ``on``: the peer that is to start it, empty for this node. ``tools`` None: the default set; ``isolation``
     None: what suits the behaviour; empty strings: the node's default.
     """
@@ -93,6 +96,7 @@ class SpawnRequest:
     capabilities: Capabilities | None = None
     budget: Budget | None = None
     turn_timeout_s: TurnS | None = None
+    mailbox: Mailbox | None = None
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # where it is part of another request
 
     def check(self) -> list[str]:
@@ -119,6 +123,8 @@ class SpawnRequest:
             faults += self.capabilities.check()
         if self.budget is not None:
             faults += self.budget.check()
+        if self.mailbox is not None:
+            faults += self.mailbox.check()
         of_template = self.supervisor and self.strategy == TEMPLATE
         if self.supervisor:
             faults += [
@@ -147,6 +153,7 @@ OF_A_BEHAVIOUR = (
     "workspace",
     "capabilities",
     "turn_timeout_s",
+    "mailbox",
 )
 """Fields that say nothing of a supervisor, beside ``behaviour``, which has a default."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from chain.ledger.ledger import Draft
+from kernel.bounds import Bounds
 from kernel.errors import (
     Busy,
     Conflict,
@@ -20,6 +21,7 @@ from kernel.errors import (
 from kernel.model.address import USER, ancestors, child_of, is_below, join
 from kernel.model.makers import MadeBy
 from kernel.model.spec import ProcessSpec
+from kernel.operations.mailboxes import Mailbox
 from kernel.policy.asker import PERSON, Asker
 from kernel.policy.pipeline import Policy
 from kernel.policy.proposal import SpawnProcess
@@ -280,6 +282,17 @@ def check_turn_timeout(wanted_s: float | None, allowed_s: float) -> None:
             f"turn_timeout_s {wanted_s:g} is more than the node's {allowed_s:g}: give at most that, or raise "
             "limits.turn_timeout_s"
         )
+
+
+def check_mailbox(wanted: Mailbox | None, bounds: Bounds) -> None:
+    """Raises Invalid for a mailbox that is to hold more than the node allows."""
+    for name, allowed in (("messages", bounds.mailbox_messages), ("bytes", bounds.mailbox_bytes)):
+        size = None if wanted is None else getattr(wanted, name)
+        if size is not None and size > allowed:
+            raise Invalid(
+                f"mailbox: {name} is {size}, more than the node's {allowed}: give at most that, or raise "
+                f"limits.mailbox_{name}"
+            )
 
 
 def named_fault(name: str, error: KernelError) -> KernelError:

@@ -63,6 +63,7 @@ from kernel.state.recorder import Recorder
 from kernel.supervision.reducer import (
     INFINITY,
     Add,
+    ChangeSpec,
     Dropped,
     Effect,
     Event,
@@ -561,6 +562,8 @@ class Processes:
                 if below != address:
                     self._drain(below)
         else:
+            if isinstance(event, ChangeSpec):
+                self._foreseen.respecified(child_of(address, event.spec.id))
             self._foreseen.look(address)
         self.effects.carry_out(address, effects)
 

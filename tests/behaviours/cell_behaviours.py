@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import random
 import signal
 import sys
 import time
@@ -31,6 +32,13 @@ class Base:
 class Echo(Base):
     async def handle(self, message: Message, sys: Syscalls) -> str:
         return f"{self.info.name}: {message.text}"
+
+
+class Draws(Base):
+    """Answers with a number of the interpreter's own generator."""
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        return repr(random.random())
 
 
 class Caller(Base):

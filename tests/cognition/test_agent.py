@@ -15,6 +15,7 @@ from cognition.context import ContextBounds
 from cognition.errors import ConfigurationError
 from cognition.providers.base import OfferedTool, Question
 from cognition.providers.offline import Offline
+from cognition.turn.order import ORDER
 from kernel.abi import (
     Behaviour,
     Message,
@@ -77,9 +78,12 @@ def test_it_is_a_behaviour() -> None:
 def test_an_answer_without_tools_is_the_reply_and_both_are_remembered() -> None:
     node = Node([says("hello back")])
     result = turn(node, "hello")
-    assert result == TurnResult(
-        "hello back", ({"role": "user", "content": "hello"}, {"role": "assistant", "content": "hello back"})
+    assert (result.reply, result.status) == ("hello back", "ok")
+    assert result.remember == (
+        {"role": "user", "content": "hello"},
+        {"role": "assistant", "content": "hello back"},
     )
+    assert [stage.stage for stage in result.stages] == [stage.name for stage in ORDER]
     assert node.requests[0].messages == (
         {"role": "system", "content": DEFAULT_SYSTEM_PROMPT},
         {"role": "user", "content": "hello"},

@@ -66,6 +66,7 @@ def test_an_own_tool_and_an_own_behaviour_work_as_the_readme_says(fresh: LiveNod
     sent = node.cli("send", "surveyor", ".", "--wait")
     assert (sent.returncode, sent.stdout) == (0, "a.txt: 3\nb.txt: 1\n"), sent.stderr
     assert node.row("surveyor")["isolation"] == "dedicated"
+    assert node.api.status()["warm_cells"] == {"spare": 1, "wanted": 1, "most": 4}
     own = [entry for entry in node.entries("tool.intent") if entry["tool"] == "word_count"]
     assert [entry["effects"] for entry in own] == ["none", "none"]
     workers = [row["name"] for row in node.api.ps(all=True) if row["name"].startswith("worker-")]

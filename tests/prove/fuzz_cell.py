@@ -134,7 +134,9 @@ class CellFuzz:
         await asyncio.sleep(0)
         cell.say(["call", cell.pid, cell.turn, 0, 0, "now", {}])
         await cell.hear("result")
-        cell.say(["done", cell.pid, cell.turn, {"reply": "well", "remember": [], "status": "ok"}])
+        cell.say(
+            ["done", cell.pid, cell.turn, {"reply": "well", "remember": [], "status": "ok", "stages": []}]
+        )
         assert (await asyncio.wait_for(end, HANG_S))["reply"] == "well"
         cell.say(LIE)
         await cell.ended()
@@ -161,7 +163,7 @@ class CellFuzz:
             "terms": None,
             "options": None,
         }
-        result = {"reply": "r", "remember": [{"a": [1, "b"]}], "status": "ok"}
+        result = {"reply": "r", "remember": [{"a": [1, "b"]}], "status": "ok", "stages": []}
         kinds: tuple[Callable[[], list[Any]], ...] = (
             lambda: ["call", pid, turn, round_, 0, "tool", args],
             lambda: ["call", pid, turn, round_, 0, "model", model],

@@ -24,6 +24,7 @@ from kernel.message.publications import Published
 from kernel.model.commands import Command
 from kernel.model.spec import ProcessSpec
 from kernel.model.states import ProcessState
+from kernel.operations.mailboxes import Mailbox
 from kernel.operations.messages import Messages, Send
 from kernel.operations.rights.budgets import Budget, OnExhausted
 from kernel.operations.spawning import AutoShutdown, Restart
@@ -281,6 +282,8 @@ class Life:
             intensity=(choose.choice((1, 3, 5)), 60.0),
             budget=self._budget(),
         )
+        if spec.type == "worker" and choose.random() < 0.3:
+            spec = replace(spec, mailbox=Mailbox(messages=choose.choice((1, 3)), overflow="dead_letter"))
         if spec.type == "supervisor":
             spec = self._supervisor(spec)
         to = self.node.state.slots.get(parent)

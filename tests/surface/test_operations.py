@@ -12,6 +12,7 @@ import pytest
 from kernel.control.nodes.cluster import told_to_peer
 from kernel.control.nodes.peer_services import READERS, read_spawn
 from kernel.model.spec import ProcessSpec
+from kernel.operations.mailboxes import Mailbox
 from kernel.operations.operation import AnyRow
 from kernel.operations.rights.capabilities import Capabilities
 from kernel.operations.spawning import (
@@ -92,6 +93,8 @@ def test_a_peer_of_a_version_without_a_field_is_told_of_it_only_when_it_says_som
     leader = SpawnRequest("leader", restart="transient", significant=True, shutdown_s=2.5, on_logical="end")
     timed = SpawnRequest("timed", turn_timeout_s=7.5)
     assert read_spawn(told_to_peer(timed)) == timed
+    small = SpawnRequest("small", mailbox=Mailbox(messages=3, overflow="dead_letter"))
+    assert read_spawn(told_to_peer(small)) == small
     assert read_spawn(told_to_peer(leader)) == leader
 
 

@@ -26,6 +26,7 @@ from chain.entry.entry import MAX_INTEGER
 from chain.errors import ChainError
 from kernel.helper.helper import die_with_parent, serve_link
 from kernel.memory.requests import (
+    AboutQuestion,
     ArchiveStatus,
     Durable,
     LogQuestion,
@@ -99,6 +100,8 @@ class ArchiveService:
                 return None
             case "log":
                 return told(await self._log(read(LogQuestion, args)))
+            case "about":
+                return told(await self._about(read(AboutQuestion, args)))
             case "sql":
                 return told(await self._sql(read(SqlQuestion, args)))
             case "status":
@@ -123,6 +126,18 @@ class ArchiveService:
         await self._catch_up()
         ask = partial(
             self._archive.log, pid=asked.pid, kind=asked.kind, before=asked.before, limit=asked.limit
+        )
+        return LogRows(await self._in_thread(ask), self._archive.size)
+
+    async def _about(self, asked: AboutQuestion) -> LogRows:
+        await self._catch_up()
+        ask = partial(
+            self._archive.about,
+            asked.kinds,
+            asked.subjects,
+            asked.turn,
+            since=asked.since,
+            limit=asked.limit,
         )
         return LogRows(await self._in_thread(ask), self._archive.size)
 

@@ -21,7 +21,7 @@ from weftos.cli.agents import (
     talk,
     topics,
 )
-from weftos.cli.chain import audit_export, audit_views, erase, ledger, proofs, rotation, sql, verify
+from weftos.cli.chain import audit_export, audit_views, erase, ledger, proofs, rotation, sql, traces, verify
 from weftos.cli.node import clusters, configuration, doctor, mesh, nodes
 from weftos.cli.terminal.options import group
 
@@ -52,6 +52,7 @@ for _command in (
     *looks.COMMANDS,
     *topics.COMMANDS,
     *processes.RULE,
+    *traces.COMMANDS,
     *mesh.COMMANDS,
 ):
     app.command()(_command)

@@ -290,6 +290,7 @@ class LimitSettings(Section):
     failed_calls: LimitOrOff = _BOUNDS.failed_calls
     children: Limit = _BOUNDS.children
     processes_per_cell: Limit = _BOUNDS.processes_per_cell
+    warm_cells: Limit = _BOUNDS.warm_cells
 
     @model_validator(mode="after")
     def _fits(self) -> LimitSettings:

@@ -87,6 +87,7 @@ CONFIGURATION = """\
 # [limits]
 # hang_s = 5                  # how long a process may hold its cell without awaiting anything
 # cell_memory_mib = 2048      # what a cell may have of its own; 0: any amount
+# warm_cells = 4              # cells that wait for processes that want one of their own, at most
 # mailbox_messages = 1024
 # agent_children = 100        # processes that one agent may have below itself
 # agent_subtree = 1000        # and that the uppermost agent may, with all that those make

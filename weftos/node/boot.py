@@ -429,6 +429,7 @@ async def _build(context: BootContext, token: Path | None, report: Report) -> No
     )
     limits = CellLimits(
         processes_per_cell=bounds.processes_per_cell,
+        warm_cells=bounds.warm_cells,
         start_s=bounds.start_timeout_s,
         hang_s=bounds.hang_s,
         memory_bytes=bounds.cell_memory_mib * MIB,

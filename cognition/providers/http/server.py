@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
@@ -117,13 +117,20 @@ class HttpServer:
 
     @asynccontextmanager
     async def post(
-        self, path: str, headers: Iterable[tuple[str, str]], body: bytes
+        self,
+        path: str,
+        headers: Iterable[tuple[str, str]],
+        body: bytes,
+        sent: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[Response]:
-        """The answer to ``body``, for the block. Raises HttpError, by reading too."""
+        """The answer to ``body``, for the block. ``sent()``: from now on the server may have it. Raises HttpError, by
+        reading too.
+        """
         own = (("host", self._host_header), ("content-length", str(len(body))))
         request = h11.Request(method="POST", target=self._path + path, headers=[*own, *headers])
         connection = self._kept_connection() or await self._connect()
         try:
+            sent()
             connection.send(request, body)
             yield Response(await connection.head(), connection)
         except BaseException:

@@ -1,25 +1,24 @@
-"""The local engine: a cell is a plain child process of the node. No Ray, the same link."""
+"""The local engine: a cell is a plain process on the node's machine. No Ray, the same link."""
 
 from __future__ import annotations
 
-import asyncio
-import json
+import errno
 import os
-import subprocess
-import sys
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from chain.in_thread import in_thread
+from kernel.cells.engines.bearing import Bearing, has_ended, kill
 from kernel.cells.engines.engine import Census, EngineError
-from kernel.helper.offspring import OFFSPRING
 from kernel.helper.output_log import OUTPUT_LOGS
 
 
 class LocalEngine:
     """``dial`` is what a cell is told to come to the node, ``env`` the whole environment of the cells; ``log`` takes
-    their stdout and stderr.
+    their stdout and stderr. They are borne by a process of their own (:mod:`kernel.cell.__main__`), which is started
+    for the first of them, and again when it has ended.
     """
 
     name = "local"
@@ -32,89 +31,86 @@ class LocalEngine:
         self._env = dict(env)
         self._cwd = cwd
         self._log = log
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
-        self._watched: dict[str, int] = {}
+        self._bearing = Bearing(self._heard, self._over)
+        self._ordered: deque[str] = deque()  # of which nothing was heard yet
+        self._unwanted: set[str] = set()  # of these
+        self._cells: dict[int, tuple[str, int]] = {}  # by its pid, the name of a cell and its pidfd
         self._on_exit: Callable[[str, str], None] = lambda cell, why: None
 
     async def open(self, on_lost: Callable[[str], None], on_exit: Callable[[str, str], None]) -> None:
         self._on_exit = on_exit
 
     async def start_cell(self, cell: str, token: str) -> None:
-        # On the loop's own thread: a child that asks to die with its parent dies with the thread that started it.
-        order = json.dumps({"dial": self._dial, "token": token, "boot": self._boot})
+        order = {"dial": self._dial, "token": token, "boot": self._boot}
         try:
-            with (
-                open(OUTPUT_LOGS.pipe_to(self._log), "wb") as log,
-                OFFSPRING.birth() as born,
-            ):
-                child = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "kernel.cell"],
-                    env=self._env,
-                    cwd=self._cwd,
-                    stdin=subprocess.PIPE,
-                    stdout=log,
-                    stderr=log,
-                )
-                try:
-                    born(child.pid)
-                    watched = self._watch(child.pid, cell)
-                except OSError:
-                    child.kill()
-                    child.wait()
-                    raise
+            with open(OUTPUT_LOGS.pipe_to(self._log), "wb") as log:
+                if not self._bearing.lives:
+                    self._bearing.begin(self._env, self._cwd, log.fileno())
+                self._bearing.say(order, log.fileno())
         except (OSError, RuntimeError) as error:  # RuntimeError: no thread for what it prints
             raise EngineError(f"cannot start a cell: {error}") from error
-        self._children[cell] = child
-        self._watched[cell] = watched
-        assert child.stdin is not None
-        try:
-            child.stdin.write(order.encode() + b"\n")
-            child.stdin.close()
-        except OSError as error:
-            raise EngineError(f"the cell ended before it was told its task: {error}") from error
+        self._ordered.append(cell)
 
-    def _watch(self, os_pid: int, cell: str) -> int:
-        watched = os.pidfd_open(os_pid)
-        try:
-            asyncio.get_running_loop().add_reader(watched, self._exited, cell)
-        except OSError:
-            os.close(watched)
-            raise
-        return watched
+    def _heard(self, said: dict[str, Any], pidfd: int | None) -> None:
+        match said:
+            case {"ended": int() as pid, "status": int() as status}:
+                self._ended(pid, os.waitstatus_to_exitcode(status))
+            case {"born": int() as pid}:
+                self._born(self._ordered.popleft(), pid, pidfd)
+            case {"failed": str() as why}:
+                cell = self._ordered.popleft()
+                self._unwanted.discard(cell)
+                self._on_exit(cell, why)
 
-    def _exited(self, cell: str) -> None:
-        watched = self._watched.pop(cell)
-        asyncio.get_running_loop().remove_reader(watched)
-        os.close(watched)
-        status = self._children.pop(cell).wait()
-        self._on_exit(cell, f"signal {-status}" if status < 0 else f"exit status {status}")
+    def _born(self, cell: str, pid: int, pidfd: int | None) -> None:
+        if pidfd is None:  # there was no descriptor left for it
+            self._bearing.say({"kill": pid})
+            self._unwanted.discard(cell)
+            self._on_exit(cell, os.strerror(errno.EMFILE))
+            return
+        self._cells[pid] = cell, pidfd
+        if cell in self._unwanted:
+            kill(pidfd)
+
+    def _ended(self, pid: int, code: int) -> None:
+        if pid in self._cells:
+            cell, pidfd = self._cells.pop(pid)
+            os.close(pidfd)
+            self._unwanted.discard(cell)
+            self._on_exit(cell, f"signal {-code}" if code < 0 else f"exit status {code}")
+
+    def _over(self) -> None:
+        """What bears them has ended: they end with it, and what was ordered does not come."""
+        why = "the process that bears cells has ended"
+        ordered, self._ordered = self._ordered, deque()
+        cells, self._cells = self._cells, {}
+        self._unwanted.clear()
+        for _, pidfd in cells.values():
+            kill(pidfd)
+            os.close(pidfd)
+        for cell in (*ordered, *(cell for cell, _ in cells.values())):
+            self._on_exit(cell, why)
 
     def kill_cell(self, cell: str) -> None:
-        child = self._children.get(cell)
-        if child is not None:
-            _kill(child)
+        if cell in self._ordered:
+            self._unwanted.add(cell)
+        for name, pidfd in self._cells.values():
+            if name == cell:
+                kill(pidfd)
 
     async def census(self) -> Census:
-        return Census(tuple(self._children))
+        return Census((*self._ordered, *(cell for cell, _ in self._cells.values())))
 
     async def close(self) -> None:
         """End every cell, and wait for those that may be ended."""
-        for watched in self._watched.values():
-            asyncio.get_running_loop().remove_reader(watched)
-            os.close(watched)
-        self._watched.clear()
-        children, self._children = self._children, {}
-        for child in [child for child in children.values() if _kill(child)]:
-            await in_thread(child.wait)
+        cells, self._cells = self._cells, {}
+        self._ordered.clear()
+        await self._bearing.end()
+        for _, pidfd in cells.values():
+            if kill(pidfd):
+                await in_thread(has_ended, pidfd)
+            else:
+                os.close(pidfd)
 
     def info(self) -> dict[str, Any]:
-        return {"engine": self.name, "cells": len(self._children)}
-
-
-def _kill(child: subprocess.Popen[bytes]) -> bool:
-    """False when it has become another user's, and is left."""
-    try:
-        child.kill()
-    except PermissionError:
-        return False
-    return True
+        return {"engine": self.name, "cells": len(self._cells) + len(self._ordered)}

@@ -1,13 +1,18 @@
-"""What people may ask of dead letters: to see them, to send one again, to drop one."""
+"""What people may ask of dead letters: to see them and what became of them, to send one again, to drop one."""
 
 from __future__ import annotations
 
+import re
 from itertools import islice
 
+from kernel.control.archive import ask_archive
 from kernel.control.asked import Asked
+from kernel.control.mail.history import KINDS, steps_of
 from kernel.control.processes import SHOWN_CHARS
-from kernel.errors import NotFound
+from kernel.errors import Invalid, NotFound
 from kernel.kernel import Kernel
+from kernel.memory.memory import Ask
+from kernel.memory.requests import AboutQuestion, LogRows
 from kernel.model.address import is_below
 from kernel.operations.messages import (
     DeadLetter,
@@ -16,27 +21,36 @@ from kernel.operations.messages import (
     Letters,
     Messages,
     OfLetter,
+    OfMessage,
     Replay,
     Replayed,
+    Step,
 )
 from kernel.operations.operation import Handler
 from kernel.slices.dead_letters import DeadLetter as Letter
+from kernel.slices.mailboxes import turn_id
 from kernel.state.recorder import ledger_errors
 from kernel.values import clean
+
+MOST_STEPS = 500
+_IS_ID = re.compile(r"m[0-9]{1,18}").fullmatch
 
 
 class LetterControl:
     """Dead letters of a node."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, archive: Ask) -> None:
         self._router = kernel.router
         self._letters = kernel.state.dead
+        self._recorder = kernel.recorder
+        self._archive = archive
 
     def handlers(self) -> tuple[Handler, ...]:
         """What this answers."""
         return (
             Messages.deadletters.by(self.deadletters),
             Messages.deadletter.by(self.deadletter),
+            Messages.history.by(self.history),
             Messages.replay.by(self.replay),
             Messages.drop.by(self.drop),
         )
@@ -48,6 +62,21 @@ class LetterControl:
 
     async def deadletter(self, asked: Asked, request: OfLetter) -> DeadLetter:
         return _row(self._must(request.id))
+
+    async def history(self, asked: Asked, request: OfMessage) -> list[Step]:
+        """Raises Invalid, NotFound, Unavailable."""
+        if not _IS_ID(request.id):
+            raise Invalid(f"{request.id!r} is no message: ids are m and a number, as in m12")
+        with ledger_errors():
+            await self._recorder.barrier()
+        ident = request.id
+        about = AboutQuestion(
+            list(KINDS), [ident, turn_id(ident)], turn_id(ident), int(ident[1:]), MOST_STEPS
+        )
+        steps = steps_of((await ask_archive(self._archive, "about", about, LogRows)).rows)
+        if not steps:
+            raise NotFound(f"the ledger knows no message {ident}; weftos chain log --kind message has them")
+        return steps
 
     async def replay(self, asked: Asked, request: Replay) -> Replayed:
         self._router.check_replay(request.id, request.to, request.again)

@@ -151,7 +151,11 @@ def told_to_peer(request: SpawnRequest) -> dict[str, Any]:
 
 def _rights(request: SpawnRequest) -> dict[str, Any]:
     """The fields that are maps."""
-    given = {"capabilities": request.capabilities, "budget": request.budget}
+    given = {
+        "capabilities": request.capabilities,
+        "budget": request.budget,
+        "mailbox": request.mailbox,
+    }
     return {name: None if value is None else value.told() for name, value in given.items()}
 
 

@@ -13,6 +13,7 @@ from kernel.kernel import Kernel
 from kernel.model.address import USER
 from kernel.model.commands import Command
 from kernel.model.makers import peer_maker
+from kernel.operations.mailboxes import Mailbox, read_mailbox
 from kernel.operations.operation import MAX_WHY_CHARS
 from kernel.operations.processes import MAX_ID_CHARS, Cancelled
 from kernel.operations.rights.budgets import Budget, read_budget
@@ -125,6 +126,13 @@ def _budget(name: str, value: object) -> Budget | None:
         raise Invalid(str(error)) from error
 
 
+def _mailbox(name: str, value: object) -> Mailbox | None:
+    try:
+        return None if value is None else read_mailbox(value)
+    except ValueError as error:
+        raise Invalid(str(error)) from error
+
+
 CHOICES: Mapping[str, tuple[str | None, ...]] = {
     "restart": get_args(Restart),
     "isolation": (None, *get_args(Isolation)),
@@ -142,6 +150,7 @@ READERS: Mapping[str, Callable[[str, object], Any]] = {
     "capabilities": _capabilities,
     "budget": _budget,
     "turn_timeout_s": _turn_s,
+    "mailbox": _mailbox,
 }
 """What reads each field of a spawn that a peer may say: all but :data:`kernel.operations.spawning.NOT_FOR_PEERS`."""
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from kernel.bounds import Bounds
 from kernel.errors import Busy, MailboxFull
+from kernel.operations.mailboxes import Mailbox, MailboxInForce
 from kernel.policy.asker import Asker
 from kernel.policy.proposal import Broadcast, Deliver, Facts, Proposal, Publish, SendMessage, Verdict, deny
 from kernel.slices.mailboxes import origin_of
 
 PEOPLES_PART = 8
 """One in so many bytes of all mail is for people alone."""
+
+_AS_ALLOWED = Mailbox()
 
 Sized = SendMessage | Publish | Broadcast | Deliver
 
@@ -34,17 +38,27 @@ def mailboxes_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
 
 
 def _mailbox(send: SendMessage | Deliver, facts: Facts) -> Verdict | None:
-    bounds, mail = facts.bounds, facts.state.mail
+    mail, slot = facts.state.mail, facts.state.slots.get(send.to)
+    limits = in_force(None if slot is None else slot.spec.mailbox, facts.bounds)
     messages = len(mail.get(send.to, ()))
-    if messages >= bounds.mailbox_messages:
+    if messages >= limits["messages"]:
         return deny(
-            f"mailbox of {send.to} is full ({messages} messages, limit {bounds.mailbox_messages})",
-            MailboxFull,
+            f"mailbox of {send.to} is full ({messages} messages, limit {limits['messages']})", MailboxFull
         )
     held = mail.box_bytes[send.to]
-    if _is_over(held, send, bounds.mailbox_bytes):
-        return deny(f"mailbox of {send.to} is full ({held} bytes, limit {bounds.mailbox_bytes})", MailboxFull)
+    if _is_over(held, send, limits["bytes"]):
+        return deny(f"mailbox of {send.to} is full ({held} bytes, limit {limits['bytes']})", MailboxFull)
     return None
+
+
+def in_force(mailbox: Mailbox | None, bounds: Bounds) -> MailboxInForce:
+    """What holds of a process that wants this: never more than the node allows, which may allow less by now."""
+    wanted = mailbox or _AS_ALLOWED
+    return {
+        "messages": min(wanted.messages or bounds.mailbox_messages, bounds.mailbox_messages),
+        "bytes": min(wanted.bytes or bounds.mailbox_bytes, bounds.mailbox_bytes),
+        "overflow": wanted.overflow,
+    }
 
 
 def _share(send: SendMessage, asker: Asker, facts: Facts) -> Verdict | None:

@@ -26,7 +26,7 @@ from kernel.supervision.reducer import (
     step,
 )
 
-OF_A_CHILD = ("restart", "shutdown_s", "significant", "on_logical", "turn_timeout_s", "budget")
+OF_A_CHILD = ("restart", "shutdown_s", "significant", "on_logical", "turn_timeout_s", "budget", "mailbox")
 OF_ITS_FLAGS = ("intensity", "strategy", "auto_shutdown")
 
 

@@ -69,7 +69,7 @@ class Slots(Table[str, Slot]):
     """All of them, in the order in which they were spawned."""
 
     NAME = "slots"
-    FORMAT = 12
+    FORMAT = 13
     MIGRATIONS = {  # noqa: RUF012
         1: lambda rows: [[*each, OPERATOR] for each in as_rows(rows)],
         2: lambda rows: rows,  # a spec without a strategy is read as one_for_one
@@ -82,6 +82,7 @@ class Slots(Table[str, Slot]):
         9: lambda rows: [[*each, 0, False] for each in as_rows(rows)],
         10: lambda rows: rows,  # a spec without turn_timeout_s is held to the node's
         11: lambda rows: [[*each, False] for each in as_rows(rows)],
+        12: lambda rows: rows,  # a spec without a mailbox has the node's
     }
 
     def __init__(self) -> None:
@@ -259,7 +260,7 @@ class Slots(Table[str, Slot]):
         else the operator.
         """
         above = ancestors(address)
-        for at in (address, *above):
+        for at in (address, *above) if self._of_peer else ():
             if at in self._of_peer:
                 return self._of_peer[at]
         for at in above:

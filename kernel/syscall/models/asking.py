@@ -13,8 +13,8 @@ from kernel.abi import ErrorKind
 from kernel.bounds import Bounds
 from kernel.budget.price import Price
 from kernel.errors import Invalid, fault_of
-from kernel.helper.helper import Answered, HelperLost, HelperRefused
-from kernel.syscall.models.model_answer import UNCOUNTED, checked_answer, error_answer
+from kernel.helper.helper import Answered, HelperAway, HelperLost, HelperRefused
+from kernel.syscall.models.model_answer import COUNTED, UNCOUNTED, checked_answer, error_answer
 from kernel.syscall.models.model_question import Said
 from kernel.values import cut_bytes
 
@@ -30,8 +30,9 @@ class Gateway(Protocol):
     def ask(self, request: dict[str, Any], answered: Answered) -> Callable[[], object]:
         """``digests`` are those of all messages, ``said`` the place and the message of some. The status of the answer
         is ``lost`` when there are others among them that the gateway does not have. ``answered`` is called once, in the
-        very turn of the loop that hears of it and maybe before this returns: with the answer, with HelperLost while the
-        gateway is down, or with HelperRefused. What is returned has the answer forgotten.
+        very turn of the loop that hears of it and maybe before this returns: with the answer, with HelperAway while the
+        gateway is down, with HelperLost when it died over the question, or with HelperRefused. What is returned has
+        the answer forgotten.
         """
 
     def cancel(self, stream: str) -> None: ...
@@ -59,7 +60,8 @@ class Stage:
 
 class Asking:
     """A question that is put to the gateway until it answers. One that is lost with it is asked again: that changes
-    nothing but the bill.
+    nothing but the bill. When it comes to nothing after all, a model may have been paid for what was lost, and nobody
+    says how much.
 
     ``whole``: all of its messages, each once, when they are here. ``want_whole()`` is called when the gateway lacks
     some; then :meth:`told` is to be. ``over(answer)`` is called once, and maybe in :meth:`begin`. ``stage``: what it
@@ -84,6 +86,7 @@ class Asking:
         self.wants_whole = False
         self.stage = Stage("model", asyncio.get_running_loop().time())
         self._lost = 0
+        self._handed = False  # a gateway had it, and died over it
         self._number = 0  # of the request that is under way
         self._timer: asyncio.TimerHandle | None = None
         self._forget: Callable[[], object] = _nothing
@@ -158,19 +161,25 @@ class Asking:
                 return None
             case None:
                 try:
-                    return checked_answer(answer, self._bounds)
+                    return self._counted(checked_answer(answer, self._bounds))
                 except Invalid as why:
                     return _uncounted(str(why), "invalid")
             case HelperLost():
+                self._handed = self._handed or not isinstance(error, HelperAway)
                 self._lost += 1
                 if self._lost == ATTEMPTS:
-                    return _not_asked(str(error), "transport")
+                    return self._counted(_not_asked(str(error), "transport"))
                 delay_s = AGAIN_S * 2 ** (self._lost - 1)
                 self._timer = asyncio.get_running_loop().call_later(delay_s, self.begin)
                 return None
             case HelperRefused():
-                return _not_asked(str(error), "invalid")
+                return self._counted(_not_asked(str(error), "invalid"))
         raise error
+
+    def _counted(self, taken: dict[str, Any]) -> dict[str, Any]:
+        """An error says nothing of the attempts before it that were lost with a gateway."""
+        silent = taken["status"] == "error" and not any(taken[name] for name in COUNTED)
+        return {**taken, UNCOUNTED: True} if self._handed and silent else taken
 
     def _says_all(self) -> bool:
         """Whether the question says all of its messages: who still lacks some has no answer to it."""

@@ -17,7 +17,7 @@ from kernel.slices.accounts import settled
 from kernel.slices.turns import Turn
 from kernel.values import canonical, clean
 
-_COUNTED = "input_tokens", "output_tokens", "cached_tokens"
+COUNTED = "input_tokens", "output_tokens", "cached_tokens"
 """By who asked the model; 0 for what it does not know."""
 UNCOUNTED = "uncounted"
 """Of an error: the model was asked, and nobody says how much it has read and written."""
@@ -98,7 +98,7 @@ def answered_draft(
         "ordinal": ordinal,
         "status": answer["status"],
         "answer": canonical({"text": answer["text"], "tool_calls": answer["tool_calls"]}),
-        **{name: answer[name] for name in _COUNTED},
+        **{name: answer[name] for name in COUNTED},
         "error_kind": answer.get("error_kind", ""),
         "retry_after_ms": answer.get("retry_after_ms", 0),
         "stop_reason": answer.get("stop_reason", ""),
@@ -113,7 +113,7 @@ def _cost(answer: dict[str, Any], body: dict[str, Any], price: Price | None, kep
     """In millionths. What is settled with who pays with money; else what was counted, at that price."""
     if kept is not None and kept.payers:
         return settled(body, kept)["money"]
-    read, written, cached = (body[name] for name in _COUNTED)
+    read, written, cached = (body[name] for name in COUNTED)
     nobody_counts = not (read or written) and (body["status"] == "ok" or answer.get(UNCOUNTED) is True)
     if price is None or (nobody_counts and price != NOTHING):
         return UNKNOWN
@@ -122,7 +122,7 @@ def _cost(answer: dict[str, Any], body: dict[str, Any], price: Price | None, kep
 
 def error_answer(text: str, kind: ErrorKind) -> dict[str, Any]:
     """One that was come by here."""
-    counted = dict.fromkeys(_COUNTED, 0)
+    counted = dict.fromkeys(COUNTED, 0)
     return {"status": "error", "text": text, "tool_calls": [], "error_kind": kind, **counted}
 
 
@@ -142,7 +142,7 @@ def recorded_answer(outcome: dict[str, Any]) -> ModelAnswer:
         outcome["status"],
         answer["text"],
         calls,
-        **dict(zip(_COUNTED, outcome["tokens"], strict=False)),
+        **dict(zip(COUNTED, outcome["tokens"], strict=False)),
         error_kind=outcome.get("error_kind", ""),
         retry_after_s=outcome.get("retry_after_ms", 0) / 1000,
         stop_reason=outcome.get("stop_reason", ""),

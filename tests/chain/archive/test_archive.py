@@ -395,3 +395,28 @@ def test_the_files_of_an_archive_that_is_built_again_are_gone_for_good(data: Pat
     held.rebuild("a test")
     held.close()
     assert gone_at_sync == [True]
+
+
+def test_what_is_about_a_message_is_found_by_subject_or_turn_and_by_nothing_else(
+    data: Path, archive: Archive
+) -> None:
+    exited = {"address": "/a", "pid": 7, "reason": "crash", "detail": "d"}
+    about: dict[str, Any] = {
+        "kinds": ["message.dead", "process.exited"],
+        "subjects": ["m2", "t2"],
+        "turn": "t2",
+    }
+    append(
+        data,
+        *drafts(1, subject="m1"),
+        *drafts(1, subject="m2"),
+        Draft("process.exited", {**exited, "turn": "t2"}, 7),
+        Draft("process.exited", {**exited, "turn": "t3"}, 7),
+        Draft("message.replayed", {"id": "m2", "to": "/a", "as": "m9"}, subject="m2"),
+        *drafts(1, subject="m2"),
+    )
+    archive.update()
+    assert seqs(archive.about(**about, since=-1, limit=10)) == [1, 2, 5]
+    assert seqs(archive.about(**about, since=2, limit=10)) == [2, 5]
+    assert seqs(archive.about(**about, since=-1, limit=1)) == [5]
+    assert archive.about([], [], "", since=-1, limit=10) == []

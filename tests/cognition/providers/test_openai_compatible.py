@@ -85,15 +85,17 @@ def refusal(
     [
         ({"endless": "text"}, True),
         ({"text": "one two three four", "cut_after": 3}, True),
-        ({"endless": "silence"}, False),
+        ({"endless": "silence"}, True),
+        ({"raw": "not found", "content_type": "application/json"}, True),
+        ({"status": 302, "location": "http://127.0.0.1:1/"}, False),
         ({"status": 500, "error": "out of order"}, False),
         ({"raw": 'data: {"error": {"message": "out of memory"}}\n\n'}, False),
     ],
 )
-def test_a_failure_says_whether_an_answer_had_begun(
+def test_a_failure_says_whether_the_server_may_have_worked_at_an_answer(
     tmp_path: Path, answer: dict[str, Any], begun: bool
 ) -> None:
-    """Such an answer is paid for."""
+    """Such an answer may have been paid for: all that it did not refuse, whether or not a word of it came."""
     bounds = replace(SMALL, idle_s=0.3)
     with (
         model_server(tmp_path, {"answers": [answer], "after": "last"}) as server,
@@ -101,6 +103,14 @@ def test_a_failure_says_whether_an_answer_had_begun(
     ):
         ask(server, bounds)
     assert caught.value.begun is begun
+
+
+def test_a_server_that_takes_no_call_is_paid_nothing(tmp_path: Path) -> None:
+    with model_server(tmp_path, {"answers": [{"text": "hi"}]}) as server:
+        pass
+    with pytest.raises(ProviderError) as caught:
+        ask(server, SMALL)
+    assert not caught.value.begun
 
 
 @pytest.mark.parametrize("stream", [True, False])

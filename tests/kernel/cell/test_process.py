@@ -70,7 +70,12 @@ def test_the_time_to_unwind_a_turn_is_not_that_of_its_next_delivery() -> None:
         assert case.ops() == ["call", "ended", "call"]
         case.process.resolve("t1", 0, 0, {"value": 5})
         await case.until(lambda: len(case.sent) == 4)
-        assert case.sent[3] == ["done", 7, "t1", {"reply": "5.0", "remember": [], "status": "ok"}]
+        assert case.sent[3] == [
+            "done",
+            7,
+            "t1",
+            {"reply": "5.0", "remember": [], "status": "ok", "stages": []},
+        ]
 
     run(body)
 

@@ -122,7 +122,7 @@ def test_an_end_of_another_shape_is_no_start(end: object) -> None:
 
 def test_a_turn_has_what_the_node_told() -> None:
     *_, done = hear(*BEGUN, ["result", 7, "t1", 0, 0, told(Value(12.5))])
-    assert done == ["done", 7, "t1", {"reply": "12.5", "remember": [], "status": "ok"}]
+    assert done == ["done", 7, "t1", {"reply": "12.5", "remember": [], "status": "ok", "stages": []}]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from kernel.errors import StateError
 from tests.kernel.twins.cell_node import Notes, message, placement
 
 TOOL = {"name": "t", "arguments": "{}", "id": ""}
-RESULT = {"reply": "r", "remember": [], "status": "ok"}
+RESULT = {"reply": "r", "remember": [], "status": "ok", "stages": []}
 
 
 class Host:

@@ -38,6 +38,18 @@ def test_a_crowd_in_dedicated_cells_has_one_spare() -> None:
     assert [cells.place(pid, "dedicated", "a")[1] for pid in (1, 2)] == [["c1", "c2"], ["c3"]]
 
 
+def test_more_are_spare_while_more_are_wanted_and_the_newest_go_when_they_are_not() -> None:
+    cells = table(cells=6)
+    cells.place(1, "dedicated", "a")
+    assert (cells.spare(3), cells.spares) == (["c3", "c4"], 3)
+    assert cells.spare(3) == [] and cells.surplus(3) == []
+    assert cells.surplus(1) == ["c3", "c4"]
+    cells.place(2, "shared", "b")
+    cells.place(3, "shared", "b")
+    assert cells.surplus(1) == [] and cells.least == 2
+    assert cells.spare(9) == ["c5", "c6"] and cells.spare(9) == []
+
+
 def test_without_a_spare_a_cell_is_started_for_the_process_and_another_as_spare() -> None:
     assert table().place(1, "shared", "a") == ("c1", ["c1", "c2"])
 

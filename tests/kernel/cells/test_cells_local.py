@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,14 @@ import pytest
 from kernel.abi import OPEN_CALLS, ToolCall
 from kernel.cell.link.frames import VALUE_BYTES
 from kernel.cell.protocol import CallOutcome
-from kernel.cells.cell_events import CellCall, Place
+from kernel.cells.cell_events import CellCall, Place, WarmCells
 from kernel.cells.engines.engine import EngineError
 from kernel.cells.engines.engine_local import LocalEngine
 from kernel.cells.health.pulse import Blame
 from kernel.errors import Invalid, StateError
 from kernel.helper.output_log import OUTPUT_LOGS
 from kernel.shapes import told
+from tests.kernel.syscall.test_open_calls import until
 from tests.kernel.twins.cell_node import OUTCOMES, Node, local_node, placement
 from tests.patience import HANG_S
 
@@ -55,7 +55,12 @@ async def gone(os_pid: int) -> None:
 def test_a_process_handles_its_messages_one_after_the_other() -> None:
     async def body(node: Node) -> None:
         await node.start(7, "Echo")
-        assert await node.turn(7, "one", "t1") == {"reply": "p7: one", "remember": [], "status": "ok"}
+        assert await node.turn(7, "one", "t1") == {
+            "reply": "p7: one",
+            "remember": [],
+            "status": "ok",
+            "stages": [],
+        }
         assert (await node.turn(7, "two", "t2"))["reply"] == "p7: two"
 
     with_node(body)
@@ -65,26 +70,18 @@ def test_a_cell_that_may_not_be_signalled_is_left_and_holds_up_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A behaviour has made it another user's program. Its link is closed."""
-    children: list[subprocess.Popen[bytes]] = []
-
-    def refused(child: subprocess.Popen[bytes]) -> None:
-        children.append(child)
-        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+    refused: list[int] = []
 
     def refuses(handle: int, number: int) -> None:
+        refused.append(handle)
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
     async def body(node: Node) -> None:
         await node.start(7, "Echo")
-        monkeypatch.setattr(subprocess.Popen, "kill", refused)
         monkeypatch.setattr(signal, "pidfd_send_signal", refuses)
 
     with_node(body)
-    monkeypatch.undo()
-    assert children
-    for child in children:
-        child.kill()
-        child.wait()
+    assert refused
 
 
 def test_what_is_placed_before_the_cells_are_open_starts_when_they_are() -> None:
@@ -134,6 +131,36 @@ def test_shared_processes_of_one_domain_share_a_cell_and_others_do_not() -> None
         assert len(spare) == 2
 
     with_node(body)
+
+
+def test_those_that_come_together_again_find_warm_cells() -> None:
+    async def body(node: Node) -> None:
+        assert node.cells.warm == WarmCells(1, 1, 4)
+        for pid in (1, 2, 3):
+            node.cells.place(placement(pid, "Echo", isolation="dedicated"))
+        for pid in (1, 2, 3):
+            await node.notes.wait("started", pid)
+        assert node.cells.warm == WarmCells(3, 3, 4)
+        warm = {view.cell for view in node.cells.list() if view.domain is None}
+        for pid in (4, 5, 6):
+            node.cells.place(placement(pid, "Echo", isolation="dedicated"))
+        assert {node.cells.place_of(pid).cell for pid in (4, 5, 6)} == warm
+        assert node.cells.warm.most == node.cells.warm.wanted == 4
+
+    with_node(body, wave_s=HANG_S, warm_s=10 * HANG_S)
+
+
+def test_when_it_is_quiet_no_cell_waits_for_nobody() -> None:
+    async def body(node: Node) -> None:
+        for pid in (1, 2, 3):
+            node.cells.place(placement(pid, "Echo", isolation="dedicated"))
+        spare = [view.cell for view in node.cells.list() if view.domain is None]
+        await until(lambda: node.cells.warm == WarmCells(1, 1, 4))
+        assert [view.cell for view in node.cells.list() if view.domain is None] == spare[:1]
+        await node.start(4, "Echo", isolation="dedicated")
+        assert node.cells.place_of(4).cell == spare[0]
+
+    with_node(body, warm_s=0.2)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from chain.entry.kinds import KINDS
 from kernel.bounds import Bounds
 from kernel.cells.cell_events import CellLeft
-from kernel.errors import NotFound, Refused
+from kernel.control.mail.history import KINDS as HISTORY_KINDS
+from kernel.control.mail.history import steps_of
+from kernel.errors import Invalid, NotFound, Refused, Unavailable
 from kernel.operations.messages import Messages
 from kernel.operations.node import Node
 from kernel.operations.spawning import Spawning
@@ -177,3 +180,65 @@ def test_what_waits_for_a_stopped_process_is_dead_as_down(tmp_path: Path) -> Non
         assert (letter["text"], letter["reason"]) == ("second", "down")
 
     on_control(tmp_path, body)
+
+
+def test_what_became_of_a_letter_is_told_step_by_step(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        control = control_of(twin, archive=twin.archive.ask)
+        await control(Spawning.spawn, "ada")
+        sent = await control(Messages.send, "ada", "poison")
+        pids = []
+        for _ in range(2):
+            at = await twin.delivery()
+            pids.append(at.pid)
+            twin.crash(at)
+        await twin.entries("message.dead")
+        ident = sent["message"]
+        again = await control(Messages.replay, ident)
+        await control(Messages.drop, ident, "seen")
+        steps = await control(Messages.history, ident)  # it is no dead letter any more
+        assert [(step["event"], step["pid"]) for step in steps] == [
+            ("accepted", 0),
+            ("delivered", pids[0]),
+            ("receiver exited", pids[0]),
+            ("delivered", pids[1]),
+            ("receiver exited", pids[1]),
+            ("turn ended", pids[1]),
+            ("dead", 0),
+            ("replayed", 0),
+            ("dropped", 0),
+        ]
+        assert [step["detail"] for step in steps] == [
+            "from operator to /user/ada",
+            "attempt 1",
+            "crash: the test said so",
+            "attempt 2",
+            "crash: the test said so",
+            "poison",
+            "poison: 2 incarnations crashed while handling it",
+            f"as {again['message']}, to /user/ada",
+            "seen (operator:1000)",
+        ]
+        assert [step["seq"] for step in steps] == sorted(step["seq"] for step in steps)
+        with pytest.raises(NotFound, match="the ledger knows no message m999"):
+            await control(Messages.history, "m999")
+        with pytest.raises(Invalid, match="is no message: ids are m and a number"):
+            await control(Messages.history, "t12")
+        with pytest.raises(Unavailable, match="the archive cannot answer"):
+            await control_of(twin)(Messages.history, ident)
+
+    on_twin(tmp_path, body, bounds=Bounds(turn_attempts=2))
+
+
+def test_what_is_erased_is_said_to_be_and_what_tells_of_nothing_is_left_out() -> None:
+    row = {"kind": "message.accepted", "seq": 4, "pid": 0, "time_us": 9, "body": None}
+    assert steps_of([row, {**row, "kind": "tool.intent"}]) == [
+        {"event": "accepted", "detail": "what it says was erased", "pid": 0, "seq": 4, "time_us": 9}
+    ]
+
+
+def test_a_step_of_every_kind_is_made_of_what_its_entry_has() -> None:
+    for kind in HISTORY_KINDS:
+        body = dict.fromkeys(KINDS[kind].fields, "x")
+        [step] = steps_of([{"kind": kind, "seq": 4, "pid": 0, "time_us": 9, "body": body}])
+        assert step["event"] and step["detail"]

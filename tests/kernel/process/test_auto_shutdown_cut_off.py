@@ -308,3 +308,23 @@ def test_one_that_waits_for_nobody_else_any_more_will_end_with_those_that_have_b
     tree.processes.change(f"{ABOVE}/beside", {"significant": True}, b"", -1)
     tree.finish()
     assert ending(tree) == [TOP]
+
+
+def test_one_that_becomes_permanent_while_it_ends_will_be_started_again() -> None:
+    tree = Tree()
+    tree.spawn("above", type="supervisor")
+    tree.spawn("top", ABOVE, type="supervisor", restart="transient", auto_shutdown="any_significant")
+    tree.spawn("lead", TOP, restart="transient", significant=True)
+    tree.spawn("other", TOP)
+    tree.open_turn(OTHER)
+    tree.crash(LEAD, "normal")
+    tree.finish()
+    tree.processes.change(TOP, {"restart": "permanent"}, b"", -1)
+    tree.finish()
+    assert ending(tree) == []
+    again = booted(tree, len(tree.journal.drafts))
+    tree.end_turn(OTHER)
+    for _ in range(10):
+        tree.finish()
+        tree.up()
+    assert TOP in tree.running() and TOP in again.running()

@@ -47,7 +47,7 @@ def recorder() -> Recorder:
 
 
 def test_an_entry_that_cannot_be_applied_is_refused_in_words() -> None:
-    body = {"turn": "t1", "status": "well", "reply": "", "reply_hash": NONE_HASH, "call": ""}
+    body = {"turn": "t1", "status": "well", "reply": "", "reply_hash": NONE_HASH, "call": "", "stages": "[]"}
     with pytest.raises(EntryError, match=r"turn\.ended cannot be applied: status is 'well'"):
         recorder().commit([Draft("turn.ended", body)])
 
@@ -89,7 +89,14 @@ def test_what_is_read_back_is_held_to_what_the_reducer_needs_and_to_no_more() ->
 def test_an_entry_has_the_fields_of_its_kind_and_no_others_when_it_is_written_but_older_ones_are_read() -> (
     None
 ):
-    all_of_it = {"turn": "t1", "status": "ok", "reply": "", "reply_hash": NONE_HASH, "call": ""}
+    all_of_it = {
+        "turn": "t1",
+        "status": "ok",
+        "reply": "",
+        "reply_hash": NONE_HASH,
+        "call": "",
+        "stages": "[]",
+    }
     for body, said in (
         ({"turn": "t1", "status": "ok", "reply": ""}, "turn.ended lacks the field reply_hash"),
         ({**all_of_it, "more": 1}, "turn.ended has no field more"),

@@ -348,7 +348,7 @@ def test_the_formats_are_these() -> None:
     }
     assert FORMAT == 4
     assert {name: one.FORMAT for name, one in example().slices.items()} == {
-        "boots": 1, "pids": 1, "slots": 12, "traces": 1, "documents": 4, "mail": 3, "keyed": 2, "turns": 5,
+        "boots": 1, "pids": 1, "slots": 13, "traces": 1, "documents": 4, "mail": 3, "keyed": 2, "turns": 5,
         "subscriptions": 1, "calls": 7,
         "monitors": 2, "traps": 1, "accounts": 3, "crossings": 4, "dead": 4, "tally": 2, "sessions": 1,
     }  # fmt: skip
@@ -489,7 +489,7 @@ def test_a_later_format_is_refused() -> None:
 
 def test_a_later_format_of_a_slice_is_refused_and_so_is_a_slice_that_nobody_knows() -> None:
     parts = msgpack.unpackb(encode_state(example()))
-    for name, pair, said in (("slots", [13, []], "'slots'.* has format 13"), ("moods", [1, []], "'moods'")):
+    for name, pair, said in (("slots", [14, []], "'slots'.* has format 14"), ("moods", [1, []], "'moods'")):
         slices = {**parts["slices"], name: pair}
         with pytest.raises(ForeignDataError, match=said):
             restore_state(State(*LIMITS), msgpack.packb({**parts, "slices": slices}))

@@ -12,9 +12,12 @@ from kernel.bounds import Bounds
 from kernel.budget.account import Line
 from kernel.budget.price import Price
 from kernel.errors import Busy
+from kernel.helper.helper import HelperAway, HelperLost, HelperRefused
 from kernel.operations.processes import Processes
 from kernel.operations.rights.budgets import Budget, Budgets
 from kernel.operations.spawning import Spawning
+from kernel.syscall.models import asking
+from kernel.syscall.models.asking import ATTEMPTS
 from tests.kernel.control.test_control import control_of
 from tests.kernel.syscall.test_open_calls import until
 from tests.kernel.turn.test_budgets import ask, line, turn_of
@@ -159,6 +162,43 @@ def test_a_question_of_which_nobody_says_what_it_came_to_costs_all_that_was_rese
 
     bounds = Bounds(model_answer_bytes=10_000, model_timeout_s=300.0 if answer else 0.05)
     on_twin(tmp_path, body, bounds=bounds)
+
+
+@pytest.mark.parametrize(
+    ("faults", "costs"),
+    [
+        ([HelperLost("it died")] * ATTEMPTS, True),
+        ([HelperLost("it died"), HelperRefused("malformed")], True),
+        ([HelperLost("it died"), None], True),
+        ([HelperAway("it is not running")] * ATTEMPTS, False),
+    ],
+    ids=["lost each time", "lost, then refused", "lost, then an error", "never there"],
+)
+def test_a_question_that_is_lost_with_its_gateway_costs_all_that_was_reserved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, faults: list[Exception | None], costs: bool
+) -> None:
+    """Each time somebody may have been paid for it; while there is no gateway nobody is asked."""
+
+    async def body(twin: Twin) -> None:
+        left = list(faults)
+
+        def answer(request: dict[str, Any]) -> dict[str, Any]:
+            if (fault := left.pop(0)) is not None:
+                raise fault
+            return {**BEGUN, "uncounted": False}
+
+        priced(twin)
+        twin.gateway.answer = answer
+        await twin.spawn("ada", budget=Budget(money="0.02", tokens=100_000, then="refuse"))
+        assert (await ask(twin, await turn_of(twin, "ada"), "x", 0))["status"] == "error"
+        [reserved], [answered] = await twin.entries("budget.reserved"), await twin.entries("model.answered")
+        spent = (reserved.body["money"], reserved.body["tokens"]) if costs else (0, 0)
+        assert line(twin, "/user/ada", "money") == Line(20_000, spent=spent[0])
+        assert line(twin, "/user/ada", "tokens") == Line(100_000, spent=spent[1])
+        assert answered.body["input_tokens"] + answered.body["output_tokens"] == spent[1]
+
+    monkeypatch.setattr(asking, "AGAIN_S", 0.001)
+    on_twin(tmp_path, body)
 
 
 def test_a_question_that_was_refused_costs_nothing(tmp_path: Path) -> None:

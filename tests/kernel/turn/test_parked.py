@@ -231,7 +231,14 @@ def test_a_turn_that_is_given_up_ends_with_its_message_and_what_is_open_of_it_is
     desk.diverge()
     decided = desk.decided("dead")
     why = "diverged at call 1.0, and a person gave it up"
-    body = {"turn": "t1", "status": "diverged", "reply": why, "reply_hash": sha256_hex(why), "call": ""}
+    body = {
+        "turn": "t1",
+        "status": "diverged",
+        "reply": why,
+        "reply_hash": sha256_hex(why),
+        "call": "",
+        "stages": "[]",
+    }
     ended = Draft("turn.ended", body, 0, "t1", TRACE, desk.state.turns["t1"].started_seq)
     assert desk.decide("dead") == "/a"
     settled = replace(NOTHING, pid=desk.state.turns["t1"].started_seq)

@@ -35,6 +35,7 @@ from kernel.cells.cell_events import (
     Place,
     Placement,
     TurnDone,
+    WarmCells,
 )
 from kernel.cells.health.stacks import CellStacks
 from kernel.cells.launcher import BehaviourEntry
@@ -130,6 +131,10 @@ class TwinCells:
 
     async def stacks(self, pid: int) -> CellStacks:
         return CellStacks("c1", False, 0, (Stack("a task", (CodeLine("a.py", 7, "handle", "await it"),)),), 1)
+
+    @property
+    def warm(self) -> WarmCells:
+        return WarmCells(1, 1, 4)
 
     def list(self) -> list[CellView]:
         return []
@@ -262,6 +267,8 @@ class TwinArchive:
         if self.down:
             raise HelperLost("archive is not running")
         await self.hold.wait()
+        if op == "about":
+            return {"rows": self._about(args), "loaded": 0}
         documents = self._documents()
         match op:
             case "search":
@@ -277,6 +284,15 @@ class TwinArchive:
             case "reindex":
                 return told(ToIndex(len(documents)))
         raise HelperRefused(f"ValueError: no operation {op!r}")
+
+    def _about(self, args: dict[str, Any]) -> list[dict[str, Any]]:
+        return [
+            {"seq": one.entry.seq, "time_us": one.entry.time_us, "pid": one.entry.pid,
+             "kind": one.entry.kind, "body": one.body}
+            for one in read_records(self._directory / "journal", Disk())
+            if isinstance(one, EntryRecord) and one.entry.kind in args["kinds"]
+            and (one.entry.subject in args["subjects"] or one.body.get("turn") == args["turn"])
+        ]  # fmt: skip
 
     def _documents(self) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
@@ -429,7 +445,9 @@ def accept(kernel: Kernel, out: Outgoing) -> tuple[Mail, Ticket]:
     unit = kernel.recorder.unit()
     accepted = kernel.router.put(unit, out)
     ticket = kernel.recorder.commit(unit)
-    mail = kernel.state.find_mail(accepted.id)
+    mail, letter = kernel.state.find_mail(accepted.id), kernel.state.dead.get(accepted.id)
+    if letter is not None:  # there was no room for it
+        return letter.mail, ticket
     assert mail is not None
     return mail, ticket
 

@@ -100,6 +100,23 @@ def test_a_change_asks_for_what_is_said_and_tells_what_is_another_now(shell: She
     assert shell.run("change", "/user/ada")[1].strip() == "/user/ada is so already"
 
 
+def test_a_letter_is_shown_with_what_became_of_it_also_when_it_is_gone_and_when_nobody_knows(
+    shell: Shell, twin: Twin
+) -> None:
+    whole = shell.run("deadletters", "show", "d/1")[1]
+    assert "WHAT" in whole and "expired" in whole
+    gone = shell.json("deadletters", "show", "m404")
+    assert list(gone) == ["history"] and gone["history"][0]["event"] == "dead"
+    twin.no_history = True
+    assert (
+        "its history is not known just now: the archive cannot answer"
+        in shell.run("deadletters", "show", "d/1")[1]
+    )
+    assert shell.json("deadletters", "show", "d/1")["history"] is None
+    status, _, err = shell.run("deadletters", "show", "m404")
+    assert status != 0 and "no dead letter m404" in err
+
+
 def test_every_command_prints_one_json_document(shell: Shell, twin: Twin) -> None:
     assert shell.json("spawn", "ada")["pid"] == 40
     assert shell.json("status") == {"running": True, "name": "twin", "ledger": {"size": 812}}
@@ -117,7 +134,8 @@ def test_every_command_prints_one_json_document(shell: Shell, twin: Twin) -> Non
     assert shell.json("logs", "ada") == [{"text": "hello"}]
     assert shell.json("events") == [BOOTED]
     assert shell.json("deadletters", "list") == [{"id": "d/1", "why": "expired"}]
-    assert shell.json("deadletters", "show", "d/1") == {"id": "d/1"}
+    shown = shell.json("deadletters", "show", "d/1")
+    assert (shown["id"], [step["event"] for step in shown["history"]]) == ("d/1", ["dead"])
     assert shell.json("deadletters", "replay", "d/1")["message"] == "m9"
     assert shell.json("deadletters", "drop", "d/1", "--why", "old") == {"id": "d/1"}
     assert shell.json("doubts", "list") == []

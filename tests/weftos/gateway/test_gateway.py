@@ -235,9 +235,16 @@ def test_a_stream_cut_after_text_was_shown_is_asked_again_once_and_the_watcher_t
 
 
 @pytest.mark.parametrize(
-    ("answer", "more"), [({"endless": "text"}, {"uncounted": True}), ({"status": 400}, {})]
+    ("answer", "more"),
+    [
+        ({"endless": "text"}, {"uncounted": True}),
+        ({"endless": "silence"}, {"uncounted": True}),
+        ({"raw": "no JSON", "content_type": "application/json"}, {"uncounted": True}),
+        ({"status": 400}, {}),
+    ],
+    ids=["it had begun", "not a word", "rubbish", "refused"],
 )
-def test_an_error_says_whether_an_answer_that_nobody_has_counted_had_begun(
+def test_an_error_says_whether_a_model_may_have_worked_at_it_and_nobody_has_counted(
     tmp_path: Path, answer: dict[str, Any], more: dict[str, Any]
 ) -> None:
     async def run() -> None:

@@ -213,6 +213,7 @@ class Twin:
         self.names: dict[str, int] = {}
         self.rows: list[dict[str, Any]] = []
         self.letters: list[dict[str, Any]] = [{"id": "d/1", "why": "expired"}]
+        self.no_history = False
         self.failure: Exception | None = None
         self.stream_closed = threading.Event()
         self.stopping = threading.Event()
@@ -366,7 +367,15 @@ class Twin:
 
     async def deadletter(self, id: str) -> Any:
         self._note("deadletter", id)
+        if id == "m404":
+            raise NotFound("no dead letter m404; weftos deadletters list shows them")
         return {"id": id}
+
+    async def history(self, id: str) -> Any:
+        self._note("history", id)
+        if self.no_history:
+            raise Unavailable("the archive cannot answer: archive is not running")
+        return [{"event": "dead", "detail": "expired", "pid": 0, "seq": 4, "time_us": 1_000_000}]
 
     async def replay(self, op: Any, id: str, to: str, again: bool) -> Any:
         self._note("replay", op, id, to, again)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kernel.operations.decisions import Resolution
+from kernel.operations.messages import Step
 from weftos.cli.terminal.options import AsJson, Data, chosen, client, group, listed
 from weftos.cli.terminal.output import Output, moment
+from weftos.errors import WeftosError
 
 if TYPE_CHECKING:
     from weftos.client.client import Client
@@ -62,12 +65,42 @@ def list_letters(
 
 @deadletters.command("show")
 def show_letter(id: LetterId, data: Data = None, as_json: AsJson = False) -> None:
-    """Show one dead letter whole, and what became of it."""
+    """Show one dead letter whole, and what became of it, step by step.
+
+    Of one that was dropped, and of any other message, there is the history alone.
+    """
     out = Output(as_json)
     with client(data) as node:
-        letter = node.deadletter(id)
-    out.document(letter)
-    out.table(("FIELD", "VALUE"), letter.items())
+        letter, history, why = _letter(node, id)
+    out.document({**letter, "history": history, **({"why_no_history": why} if why else {})})
+    if letter:
+        out.table(("FIELD", "VALUE"), letter.items())
+    if why:
+        out.say(f"its history is not known just now: {why}")
+        return
+    rows = [
+        (moment(step["time_us"]), step["event"], step["pid"] or None, step["detail"], step["seq"])
+        for step in history or ()
+    ]
+    out.table(("TIME", "WHAT", "PID", "DETAIL", "ENTRY"), rows)
+
+
+def _letter(node: Client, ident: str) -> tuple[Mapping[str, Any], list[Step] | None, str]:
+    """A dead letter, empty for one that is gone, and its history; None, and why, where the archive has none to give."""
+    letter: Mapping[str, Any] = {}
+    missing: WeftosError | None = None
+    try:
+        letter = node.deadletter(ident)
+    except WeftosError as error:
+        if error.code != "not_found":
+            raise
+        missing = error
+    try:
+        return letter, node.history(ident), ""
+    except WeftosError as error:
+        if missing is not None:
+            raise missing from error
+        return letter, None, str(error)
 
 
 @deadletters.command("replay")

@@ -20,6 +20,7 @@ from kernel.operations.spawning import (
     SpawnRequest,
 )
 from weftos.cli.agents.budgets import read_amounts
+from weftos.cli.agents.mailboxes import read_sizes
 from weftos.cli.agents.rights import read_words
 from weftos.cli.agents.settings import read_config
 from weftos.cli.node.mesh import show_cluster
@@ -74,6 +75,15 @@ def _refuse_behaviour(wanted: Json, tools: str | None) -> None:
             raise typer.BadParameter(f"a supervisor runs no behaviour: leave out --{name.replace('_', '-')}")
 
 
+MailboxWords = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mailbox",
+        metavar="NAME=VALUE",
+        help="How much may wait for it: messages=N, bytes=N [as the node allows]; and overflow=back_pressure or "
+        "dead_letter, what becomes of a message without room [refused]; once for each.",
+    ),
+]
 TurnTimeout = Annotated[
     float | None,
     typer.Option(
@@ -175,6 +185,7 @@ def spawn(
         ),
     ] = None,
     turn_timeout_s: TurnTimeout = None,
+    mailbox: MailboxWords = None,
     count: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="So many, NAME-1 to NAME-N: all of them, or none.")
     ] = None,
@@ -194,7 +205,9 @@ def spawn(
         "workspace": workspace and str(absolute(workspace)),
     }
     if supervisor and strategy != TEMPLATE:
-        _refuse_behaviour({**wanted, "capability": capabilities, "turn_timeout": turn_timeout_s}, tools)
+        _refuse_behaviour(
+            {**wanted, "capability": capabilities, "turn_timeout": turn_timeout_s, "mailbox": mailbox}, tools
+        )
     for option, given in (
         ("intensity", intensity),
         ("strategy", strategy),
@@ -215,6 +228,7 @@ def spawn(
         "capabilities": read_words(capabilities),
         "budget": read_amounts(budget),
         "turn_timeout_s": turn_timeout_s,
+        "mailbox": read_sizes(mailbox),
     }
     with client(data) as node, out.waiting(f"starting {name}"):
         if count is not None:
@@ -548,6 +562,7 @@ def change(
         AutoShutdown | None, typer.Option(help="When a supervisor ends with its significant children.")
     ] = None,
     turn_timeout_s: TurnTimeout = None,
+    mailbox: MailboxWords = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
@@ -565,6 +580,7 @@ def change(
         "strategy": strategy,
         "auto_shutdown": auto_shutdown,
         "turn_timeout_s": turn_timeout_s,
+        "mailbox": read_sizes(mailbox),
     }
     with client(data) as node:
         answer = node.change(target, **wanted)
