@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from random import Random, SystemRandom
+from random import Random
 from typing import Any
 
 from chain.journal.sequencer import COUNTERS
@@ -31,6 +31,7 @@ from kernel.cells.cell_events import (
 from kernel.cells.cell_log import CellLog
 from kernel.cells.cells import Cells
 from kernel.cells.launcher import BehaviourEntry, CellLauncher
+from kernel.chance import Chance
 from kernel.clock import Clock, LoopClock
 from kernel.helper.helpers import HelperNotice, Helpers, WorkerSeen
 from kernel.memory.memory import Ask, Memory, no_archive
@@ -108,7 +109,7 @@ class Environment:
     behaviours: Mapping[str, BehaviourEntry]
     log: Callable[..., None]
     archive: Ask = no_archive
-    chance: Random = field(default_factory=SystemRandom)
+    chance: Random = field(default_factory=Chance)
     clock: Clock = field(default_factory=LoopClock)
     mesh: MeshPort = field(default_factory=NoMesh)
     name: str = ""

@@ -16,11 +16,12 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from random import Random, SystemRandom
+from random import Random
 from typing import Any, Protocol
 
 from chain.journal.ticket import Ticket
 from chain.ledger.ledger import Draft
+from kernel.chance import Chance
 from kernel.clock import Clock, LoopClock
 from kernel.errors import NotFound, Refused, StateError, SupervisionError
 from kernel.model.address import ROOT, USER, ancestors, child_of, name_of
@@ -142,7 +143,7 @@ class Processes:
         self.pids = pids
         self._launcher = launcher
         self._clock = clock or LoopClock()
-        self._chance = chance or SystemRandom()
+        self._chance = chance or Chance()
         self.listing = Listing(recorder.state, live, self._clock.now_s)
         self.supervisors = Supervisors(live)
         self.effects = Effects(self._perform, self._clock)
