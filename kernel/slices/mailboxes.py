@@ -13,6 +13,7 @@ from kernel.model.rows import as_rows, made, row
 from kernel.slice import Handler, Table, Told
 from kernel.slices.mail.deadlines import Deadlines
 from kernel.slices.mail.topic_names import is_telemetry
+from kernel.values import size_of_text
 
 MESSAGE, DOWN, EXIT, PUBLICATION, BUDGET = "message", "down", "exit", "publication", "budget"
 KINDS_OF_MESSAGES = (MESSAGE, DOWN, EXIT, PUBLICATION, BUDGET)
@@ -26,10 +27,11 @@ BESIDE_TEXTS_BYTES = 1024
 """What the node holds of any message beside its texts: numbers, ids, its places in the tables. Measured."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Mail:
-    """An accepted message. ``rights`` are the tools its sender could use, None for a person (all).
+    """An accepted message. Treat as frozen; it is not, because making it is on the hot path.
 
+    ``rights`` are the tools its sender could use, None for a person (all).
     One to another node has its origin as ``peer``; ``answers`` (and ``status``) when it is the answer to a message of
     that node. ``waiting``: processes of other nodes that wait for its answer, the asker last. ``kind``: what it
     is to its receiver. ``topic``: what it was published to.
@@ -101,7 +103,7 @@ def size_of(mail: HasTexts) -> int:
         *mail.waiting,
         *(mail.rights or ()),
     )
-    return BESIDE_TEXTS_BYTES + sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+    return BESIDE_TEXTS_BYTES + sum(map(size_of_text, texts))
 
 
 def sent_by(mail: Mail) -> str:

@@ -156,7 +156,8 @@ class Turns:
         self._signals.tell(SessionRead(process.address, mail.session))
         process.turn = ident
         process.asked, process.prepared, process.calls_s = set(), set(), {}
-        process.known = len(self._state.turns[ident].calls)
+        turn = self._state.turns[ident]
+        process.known, process.ops = len(turn.calls), set()
         self._watch(process)
         told = intersect(Rights(self._parts.tools_of(process.spec)), Rights(mail.rights))
         process.rights = intersect(told, Rights(self._parts.left_to(mail.sender))).tools or frozenset()
@@ -168,7 +169,7 @@ class Turns:
             mail.session,
             mail.wants_reply,
             mail.kind,
-            self._state.turns[ident].told_ends(),
+            turn.told_ends(),
             mail.topic,
             ident,
             mail.trace.hex() if any(mail.trace) else "",
