@@ -105,8 +105,8 @@ class RecordError(Exception):
 
 def encode_entry_record(leaf: bytes, salt: bytes, body: bytes) -> bytes:
     """``[1, leaf, salt, body]``; on the hot path, so the few possible headers are written by hand."""
-    parts = b"\x94\x01", _bin_header(len(leaf)), leaf, b"\xc4\x20", salt, _bin_header(len(body)), body
-    return b"".join(parts)
+    leaf_header, body_header = _bin_header(len(leaf)), _bin_header(len(body))
+    return b"".join((b"\x94\x01", leaf_header, leaf, b"\xc4\x20", salt, body_header, body))
 
 
 _SHORT = tuple(bytes((0xC4, size)) for size in range(256))

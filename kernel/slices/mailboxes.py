@@ -183,7 +183,7 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.waits_for: dict[str, Counter[str]] = {}
+        self.waits_for: dict[str, dict[str, int]] = {}
         self.box_bytes: Counter[str] = Counter()
         self.origin_bytes: Counter[str] = Counter()
         self.telemetry: dict[str, dict[str, None]] = {}
@@ -207,7 +207,8 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
         if mail.deadline_us:
             self.deadlines.add(mail.id, mail.deadline_us + (ASKED_LATER_US if mail.asked_here else 0))
         if mail.reply_to:
-            self.waits_for.setdefault(mail.sender, Counter())[mail.to] += 1
+            asked = self.waits_for.setdefault(mail.sender, {})
+            asked[mail.to] = asked.get(mail.to, 0) + 1
 
     def _take(self, ident: str) -> None:
         address = self._box_of.pop(ident, None)
@@ -224,9 +225,11 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
 
     def _count(self, mail: Mail, size_bytes: int) -> None:
         for held, key in ((self.box_bytes, mail.to), (self.origin_bytes, origin_of(mail.sender))):
-            held[key] += size_bytes
-            if not held[key]:
-                del held[key]
+            now_bytes = held.get(key, 0) + size_bytes  # as a dict has it: a Counter's own ways are slow
+            if now_bytes:
+                held[key] = now_bytes
+            else:
+                held.pop(key, None)
 
     def _gives_way_no_more(self, mail: Mail) -> None:
         del self.telemetry[mail.to][mail.id]

@@ -108,8 +108,12 @@ class Turns:
         """Hand the next message to the process at ``address``, when it is idle and there is one; while the ledger takes
         nothing, later.
         """
-        if self._state.mail.get(address):
-            self._recorder.until_writable(("deliver_next", address), lambda: self._deliver_next(address))
+        if not self._state.mail.get(address):
+            return
+        try:
+            self._deliver_next(address)
+        except LedgerUnavailable:
+            self._recorder.when_writable(("deliver_next", address), lambda: self.deliver_next(address))
 
     def _deliver_next(self, address: str) -> None:
         process = self._live.at(address)
