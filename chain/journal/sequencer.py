@@ -142,7 +142,7 @@ class Sequencer:
         has_previous: bool,
     ) -> Written:
         if draft.kind not in KINDS:
-            raise EntryError(f"no ledger kind {draft.kind!r:.60}: kinds are listed in chain/entry/kinds.py")
+            raise EntryError(f"no ledger kind {draft.kind!r:.60}: kinds are listed in chain/entry/tables")
         cause = draft.cause
         if cause == PREVIOUS:
             if not has_previous:
