@@ -18,13 +18,15 @@ ALLOWED = Verdict("allow", ("capability",))
 
 
 class Policy:
-    """The gates in force on a node."""
+    """The gates in force on a node. ``measured`` as of :class:`Facts`."""
 
-    def __init__(self, gates: Iterable[Gate], recorder: Recorder, bounds: Bounds) -> None:
+    def __init__(
+        self, gates: Iterable[Gate], recorder: Recorder, bounds: Bounds, measured: bool = True
+    ) -> None:
         self._gates = tuple(gates)
         self._ledger = recorder.ledger
-        self._writable = Facts(recorder.state, bounds, True)
-        self._unwritable = Facts(recorder.state, bounds, False)
+        self._writable = Facts(recorder.state, bounds, True, measured)
+        self._unwritable = Facts(recorder.state, bounds, False, measured)
 
     def judge(self, asker: Asker, operation: Operation) -> Verdict:
         """What the gates say."""

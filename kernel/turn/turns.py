@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
@@ -34,13 +35,14 @@ from kernel.process.live import LiveProcess, LiveTable
 from kernel.process.process_signals import ProcessExited
 from kernel.signals import Signals
 from kernel.slices.mailboxes import Mail, turn_id
+from kernel.slices.tree.slots import Slot
 from kernel.slices.turns import Call, Turn
 from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
 from kernel.state.unit import Unit
 from kernel.turn.divergence import draft_divergence
 from kernel.turn.histories import Histories
-from kernel.turn.turn_signals import BudgetsDue, BudgetShort, SessionRead, TurnDrained
+from kernel.turn.turn_signals import BudgetsDue, BudgetShort, SessionRead, TurnDiverged, TurnDrained
 from kernel.values import cut_bytes, plain, sha256_hex, text_of
 
 
@@ -134,11 +136,20 @@ class Turns:
                 self._parts.dead_letter(mail.id, EXPIRED, (), "expired")
                 continue
             if turn is not None and turn.diverged:
-                process.on(ProcessEvent.SUSPEND)
+                self._stand_still(process, turn, slot)
                 return
             self._open(process, mail)
             return
         asyncio.get_running_loop().call_soon(self.deliver_next, address)
+
+    def _stand_still(self, process: LiveProcess, turn: Turn, slot: Slot | None) -> None:
+        """Its turn waits for a person; and so does the process, unless its spec says that it ends of such a thing."""
+        if slot is None or slot.spec.on_logical == "restart":
+            process.on(ProcessEvent.SUSPEND)
+        else:
+            where = json.loads(turn.diverged)
+            why = f"{turn.id} diverged at call {where['ordinal']}"
+            self._signals.say(TurnDiverged(process.address, why, where["seq"]))
 
     def _open(self, process: LiveProcess, mail: Mail) -> None:
         ident = turn_id(mail.id)
