@@ -47,8 +47,12 @@ class SteadyClock:
 
     def _go_on(self) -> None:
         seen_ns = self._steady_ns()
-        passed_ns = max(0, seen_ns - self._seen_ns)
+        passed_ns = seen_ns - self._seen_ns
         self._seen_ns = seen_ns
-        leaning_ns = passed_ns // LEAN
-        apart_ns = self._wall_ns() - (self._now_ns + passed_ns)
-        self._now_ns += passed_ns + max(-leaning_ns, min(apart_ns, leaning_ns))
+        if passed_ns < 0:
+            passed_ns = 0
+        now_ns, leaning_ns, wall_ns = self._now_ns + passed_ns, passed_ns // LEAN, self._wall_ns()
+        if wall_ns > now_ns + leaning_ns:
+            self._now_ns = now_ns + leaning_ns
+        else:
+            self._now_ns = wall_ns if wall_ns > now_ns - leaning_ns else now_ns - leaning_ns

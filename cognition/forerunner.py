@@ -26,6 +26,8 @@ _BEFORE = (
 _WHY = {
     "no_progress": "It gave up, since it got no further. Do not do the same again.",
     "refused": "It gave up, since it would not do what was asked of it. The same words will bring the same again.",
+    "budget": "What it could use up was spent before it was done.",
+    "diverged": "It did something else than what is on record of it.",
 }
 _CRASHED = "It crashed. If the same words may have brought that about, take another way."
 

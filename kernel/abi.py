@@ -61,7 +61,7 @@ ValueName = Literal["now", "random"]
 @dataclass(frozen=True, slots=True)
 class LastExit:
     """How the incarnation before this one ended. ``kind``: ``technical`` (crash, cell_lost, timeout, killed), after
-    which the same may go well; ``logical`` (no_progress, refused), after which the same words will
+    which the same may go well; ``logical`` (no_progress, refused, budget, diverged), after which the same words will
     bring the same again; or ``orderly``. ``detail``: one bounded line, which may hold what others said. ``time_s``:
     seconds since the epoch, 0 when nobody saw it. ``restarts``: how often the process was started again, this time
     too.

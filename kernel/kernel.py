@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from random import Random, SystemRandom
+from random import Random
 from typing import Any
 
 from chain.journal.sequencer import COUNTERS
@@ -31,6 +31,7 @@ from kernel.cells.cell_events import (
 from kernel.cells.cell_log import CellLog
 from kernel.cells.cells import Cells
 from kernel.cells.launcher import BehaviourEntry, CellLauncher
+from kernel.chance import Chance
 from kernel.clock import Clock, LoopClock
 from kernel.helper.helpers import HelperNotice, Helpers, WorkerSeen
 from kernel.memory.memory import Ask, Memory, no_archive
@@ -51,6 +52,7 @@ from kernel.message.message_signals import (
 from kernel.message.messaging import Messaging
 from kernel.message.publications import Publications
 from kernel.message.watch import Watchers
+from kernel.model.states import DIVERGED
 from kernel.peer.mesh_port import MeshPort, NoMesh
 from kernel.peer.peer_records import PeerRefused
 from kernel.peer.remote import Remote, RemoteParts
@@ -90,7 +92,7 @@ from kernel.turn.budget_watch import BudgetWatch
 from kernel.turn.cancels import Cancels, WasCut
 from kernel.turn.divergence import Divergences
 from kernel.turn.opened_sessions import OpenedSessions
-from kernel.turn.turn_signals import BudgetsDue, BudgetShort, SessionRead, TurnDrained
+from kernel.turn.turn_signals import BudgetsDue, BudgetShort, SessionRead, TurnDiverged, TurnDrained
 from kernel.turn.turns import TurnParts, Turns
 from kernel.turn.value_calls import ValueCalls
 from kernel.worker.workers import Workers
@@ -108,7 +110,7 @@ class Environment:
     behaviours: Mapping[str, BehaviourEntry]
     log: Callable[..., None]
     archive: Ask = no_archive
-    chance: Random = field(default_factory=SystemRandom)
+    chance: Random = field(default_factory=Chance)
     clock: Clock = field(default_factory=LoopClock)
     mesh: MeshPort = field(default_factory=NoMesh)
     name: str = ""
@@ -135,7 +137,7 @@ class Kernel:
         self.opened = OpenedSessions()
         self._counters_due = 2 * COUNTERS  # so many of them are looked through
         recorder.ledger.on_group(self.events.group)
-        self.policy = Policy(env.gates, recorder, bounds)
+        self.policy = Policy(env.gates, recorder, bounds, measured=not cells.remote)
         launcher = CellLauncher(cells, self.state, env.behaviours, signals)
         self.processes = Processes(
             recorder,
@@ -266,7 +268,7 @@ class Kernel:
             ),
             CellLeft: (lambda said: processes.exit(said.pid, said.reason, said.detail, True, said.beside),),
             CellUsed: (
-                lambda said: self._budget_watch.used(said.address, said.pid, said.cpu_ms),
+                lambda said: self._budget_watch.used(said.address, said.pid, said.cpu_ms, said.last),
                 lambda said: self._budget_watch.holds(said.address, said.pid, said.memory_bytes),
             ),
             CellLogged: (log.logged,),
@@ -283,7 +285,10 @@ class Kernel:
             ),
             EngineLost: (log.engine_lost,),
             SlotWritten: (lambda said: processes.begin(said.address),),
-            ProcessRunning: (lambda said: turns.deliver_next(said.address),),
+            ProcessRunning: (
+                lambda said: self._budget_watch.running(said.address),
+                lambda said: turns.deliver_next(said.address),
+            ),
             ProcessExited: (
                 lambda said: self.remote.monitors.exited(said.process.pid, said.reason),
                 self._downs.exited,
@@ -317,6 +322,7 @@ class Kernel:
             AskAnswered: (self.tool_calls.answered,),
             LinkBroken: (lambda said: processes.taken_along(said.address, said.pid, said.reason, said.why),),
             SessionRead: (self.opened.read,),
+            TurnDiverged: (lambda said: processes.end_for(said.address, DIVERGED, said.why, said.cause),),
             TurnDrained: (lambda said: processes.drained(said.pid),),
             TurnOver: (syscalls.over,),
             BudgetsDue: (lambda said: self._budget_watch.look(),),

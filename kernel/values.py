@@ -11,13 +11,15 @@ from kernel.errors import Invalid
 
 MAX_DEPTH = 64
 """Levels of lists and maps in what somebody else hands over to be kept."""
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def canonical(value: Any) -> str:
     """Canonical JSON text: sorted keys, no spaces, no NaN. Raises :class:`Invalid` for what JSON cannot say."""
     try:
-        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-        text.encode("utf-8")
+        text = _ENCODER.encode(value)
+        if not text.isascii():
+            text.encode("utf-8")
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(f"not expressible as JSON: {type(error).__name__}") from error
     return text
@@ -29,8 +31,10 @@ def plain(value: Any, what: str, limit_bytes: int) -> Any:
     Raises :class:`Invalid` for what JSON cannot say, more than ``limit_bytes`` of it, nesting over :data:`MAX_DEPTH`,
     and integers that 64 bits cannot hold.
     """
+    if value == [] and type(value) is list:  # as nearly all turns leave it
+        return []
     text = canonical(value)
-    size = len(text.encode())
+    size = size_of_text(text)
     if size > limit_bytes:
         raise Invalid(f"{what} of {size} bytes, limit {limit_bytes}")
     found = json.loads(text)
@@ -76,15 +80,24 @@ def text_of(value: Any, what: str, limit_bytes: int) -> str:
     """``value`` as clean UTF-8 text of at most ``limit_bytes``. Raises :class:`Invalid`."""
     if not isinstance(value, str):
         raise Invalid(f"{what} is {type(value).__name__}, not text")
-    size = len(value.encode("utf-8", "surrogatepass"))
+    size = size_of_text(value)
     if size > limit_bytes:
         raise Invalid(f"{what} of {size} bytes, limit {limit_bytes}")
     return clean(value)
 
 
+def size_of_text(text: str) -> int:
+    """Bytes of it as UTF-8; lone surrogates count as they are. Text of ASCII alone knows that of itself, and is not
+    encoded for it.
+    """
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
 def clean(text: str) -> str:
     """Text that UTF-8 can carry: lone surrogates become the replacement character."""
-    return text.encode("utf-8", "replace").decode("utf-8") if _has_surrogates(text) else text
+    if text.isascii() or not _has_surrogates(text):
+        return text
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _has_surrogates(text: str) -> bool:
@@ -97,6 +110,8 @@ def _has_surrogates(text: str) -> bool:
 
 def cut_bytes(text: str, limit_bytes: int) -> tuple[str, bool]:
     """``text`` cut to ``limit_bytes`` of UTF-8 at a character, and whether anything was cut."""
+    if len(text) <= limit_bytes and text.isascii():
+        return text, False
     data = text.encode("utf-8", "replace")
     if len(data) <= limit_bytes:
         return text, False

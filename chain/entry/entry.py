@@ -52,6 +52,7 @@ _FIELDS = (
     ("previous", bytes),
 )
 _SCALARS = frozenset((str, int, bytes, bool, type(None)))
+_FLAT = _SCALARS | {list}
 _TEXT = frozenset((str,))
 LEAF_TYPES = (int, *(type_ for _, type_ in _FIELDS))
 # One packer for all: a call of pack() runs to its end under the interpreter's lock, and an error resets it.
@@ -210,9 +211,8 @@ def encode_body(body: dict[str, Any]) -> bytes:
     list or dict. Raises :class:`EntryError`, :class:`BodyTooLarge`.
     """
     try:
-        simple = _SCALARS.issuperset(map(type, body.values())) or all(
-            type(value) in _SCALARS or _is_flat(value) for value in body.values()
-        )
+        kinds = {*map(type, body.values())}
+        simple = kinds <= _SCALARS or (kinds <= _FLAT and all(map(_is_flat, body.values())))
         ordered = _in_order(tuple(body)) if simple else None
         if ordered is None:
             body = _canonical(body, 1)
@@ -238,8 +238,8 @@ def _in_order(keys: tuple[Any, ...]) -> tuple[str, ...] | None:
 
 
 def _is_flat(value: Any) -> bool:
-    """Whether ``value`` is a list of nothing but scalars."""
-    return type(value) is list and _SCALARS.issuperset(map(type, value))
+    """Whether ``value`` is a scalar, or a list of nothing but scalars."""
+    return type(value) is not list or _SCALARS.issuperset(map(type, value))
 
 
 def _canonical(value: Any, depth: int) -> Any:

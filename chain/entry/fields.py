@@ -84,7 +84,9 @@ class Fields:
     def fit(self, body: Mapping[str, Any]) -> bool:
         """Whether ``body`` has these fields and no others, each of its type."""
         try:
-            return len(body) == self._count and self.hold(body)
+            if len(body) != self._count or (*map(type, self._get(body)),) != self._types:
+                return False
+            return not self._rules or obeys(body, self._rules)
         except KeyError:
             return False
 

@@ -105,14 +105,16 @@ class RecordError(Exception):
 
 def encode_entry_record(leaf: bytes, salt: bytes, body: bytes) -> bytes:
     """``[1, leaf, salt, body]``; on the hot path, so the few possible headers are written by hand."""
-    return b"".join(
-        (b"\x94\x01", _bin_header(len(leaf)), leaf, b"\xc4\x20", salt, _bin_header(len(body)), body)
-    )
+    leaf_header, body_header = _bin_header(len(leaf)), _bin_header(len(body))
+    return b"".join((b"\x94\x01", leaf_header, leaf, b"\xc4\x20", salt, body_header, body))
+
+
+_SHORT = tuple(bytes((0xC4, size)) for size in range(256))
 
 
 def _bin_header(size: int) -> bytes:
     if size < 256:
-        return b"\xc4" + size.to_bytes(1, "big")
+        return _SHORT[size]
     if size < 65536:
         return b"\xc5" + size.to_bytes(2, "big")
     return b"\xc6" + size.to_bytes(4, "big")

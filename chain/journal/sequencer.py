@@ -113,7 +113,7 @@ class Sequencer:
                     count = self.counts.get(pid, 0)
             salt = salts[at : at + SALT_BYTES]
             at += SALT_BYTES
-            written = self._write(record, (seq, time_us, count, previous), salt, bool(entries))
+            written = self._write(record, seq, time_us, count, previous, salt, at > SALT_BYTES)
             encoded.append(encode_entry_record(written.leaf, salt, written.body))
             entries.append(written)
             counts[pid] = count + 1
@@ -123,19 +123,26 @@ class Sequencer:
         if size > MAX_COMMIT_BYTES:
             raise BodyTooLarge(size, MAX_COMMIT_BYTES)
         if entries:
+            append = self.tree.append
             for written in entries:
-                self.tree.append(written.leaf_hash)
+                append(written.leaf_hash)
             self.last_hash = previous
             self.last_time_us = time_us
             self.counts.update(counts)
         return Batch(encoded, entries, seq, self.tree.nodes.copy(), size)
 
     def _write(
-        self, draft: Draft, place: tuple[int, int, int, bytes], salt: bytes, has_previous: bool
+        self,
+        draft: Draft,
+        seq: int,
+        time_us: int,
+        count: int,
+        previous: bytes,
+        salt: bytes,
+        has_previous: bool,
     ) -> Written:
-        seq, time_us, count, previous = place
         if draft.kind not in KINDS:
-            raise EntryError(f"no ledger kind {draft.kind!r:.60}: kinds are listed in chain/entry/kinds.py")
+            raise EntryError(f"no ledger kind {draft.kind!r:.60}: kinds are listed in chain/entry/tables")
         cause = draft.cause
         if cause == PREVIOUS:
             if not has_previous:

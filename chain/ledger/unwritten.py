@@ -59,8 +59,11 @@ class Unwritten:
         """Call ``go_on`` at once, or, while much waits for a disk that is only slow, when less does: behind those who
         were held up before.
         """
-        self._held_up.append(go_on)
-        self.let_on()
+        if self._held_up or not self._has_room():
+            self._held_up.append(go_on)
+            self.let_on()
+        else:
+            go_on()
 
     def let_on(self) -> None:
         """Whoever was held up goes on, as far as there is room."""

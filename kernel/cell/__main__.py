@@ -112,8 +112,9 @@ class Bearer:
         self._poll.unregister(pidfd)
         os.close(pidfd)
         pid = self._living.pop(pidfd)
-        _, status = os.waitpid(pid, 0)
-        self._say({"ended": pid, "status": status})
+        _, status, used = os.wait4(pid, 0)
+        used_ms = int((used.ru_utime + used.ru_stime) * 1000)
+        self._say({"ended": pid, "status": status, "used_ms": used_ms})
 
     def _say(self, said: dict[str, Any]) -> None:
         self._control.send(json.dumps(said).encode())

@@ -172,13 +172,14 @@ class CellLeft(Signal):
 @dataclass(frozen=True, slots=True)
 class CellUsed(Signal):
     """A process that has a cell to itself has used so much processor time more, and holds so much memory, 0 when that
-    is not known.
+    is not known. ``last``: it has left that cell, and nothing more of it is told.
     """
 
     pid: int
     address: str
     cpu_ms: int
     memory_bytes: int = 0
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -265,7 +265,7 @@ class CellPort:
         return [*(pid for pid in self.open_turns() if not self._hosted[pid].open_calls), *self._stopping]
 
     def _receive(self, frame: Any, cost_bytes: int) -> None:
-        if isinstance(frame, list) and any(type(part) is bool for part in frame):
+        if isinstance(frame, list) and bool in map(type, frame):
             raise FrameError(f"cell {self.cell} sent yes or no in place of a number")
         match frame:
             case [

@@ -94,6 +94,7 @@ class Cells:
         self._watch = CellWatch(self._cells.values, self._limits, self.lose, self._memory_bytes, self._meter)
         self._stacks = StackQuestions()
         self._cpu = CpuMeter()
+        self._unmetered: dict[str, int] = {}  # by dead cells, who had each to itself
         self._closed = False
 
     async def open(self) -> None:
@@ -173,6 +174,7 @@ class Cells:
             return
         cell = self._where[pid] = self._cells[name]
         cell.port.add(placement)
+        self._meter(cell)
         if cell.port.waits(pid):
             asyncio.get_running_loop().call_later(self._limits.wait_s, self._check_waiting, pid, cell)
 
@@ -233,15 +235,37 @@ class Cells:
     def _memory_bytes(self, cell: StartedCell) -> int:
         return 0 if self.remote else own_memory_bytes(cell.os_pid)
 
-    def _meter(self, cell: StartedCell) -> None:
-        """Say what whoever has a cell to itself uses of the machine. Cells on other machines are not measured."""
+    def _meter(self, cell: StartedCell, used_ms: int = 0) -> None:
+        """Say what whoever has a cell to itself uses of the machine; ``used_ms``: in all, when that is known. Cells on
+        other machines are not measured.
+        """
         if self.remote or self._closed or cell.gone or not cell.os_pid:
             return
         occupants = self._table[cell.name]
         pid = next(iter(occupants.pids), 0) if occupants.isolation == "dedicated" else 0
         if address := cell.port.address_of(pid):
-            more_ms = self._cpu.read(pid, cpu_ms(cell.os_pid))
+            more_ms = self._cpu.read(pid, address, used_ms or cpu_ms(cell.os_pid))
             self._say_soon(CellUsed(pid, address, more_ms, own_memory_bytes(cell.os_pid)))
+
+    def _meter_last(self, pid: int, used_ms: int) -> None:
+        """The same when it has left its cell, or that is gone, and has used so much in all, as far as is known."""
+        if address := self._cpu.address_of(pid):
+            more_ms = self._cpu.read(pid, address, used_ms)
+            self._cpu.forget(pid)
+            if not self._closed:
+                self._say_soon(CellUsed(pid, address, more_ms, last=True))
+
+    def _meter_dead(self, cell: StartedCell, pid: int) -> None:
+        """The same of one whose cell is killed, or dead: what can be read by now, and what its engine says soon."""
+        if address := self._cpu.address_of(pid):
+            self._unmetered[cell.name] = pid
+            more_ms = self._cpu.read(pid, address, cpu_ms(cell.os_pid))
+            if more_ms and not self._closed:
+                self._say_soon(CellUsed(pid, address, more_ms))
+            asyncio.get_running_loop().call_later(self._limits.confirm_s, self._metered, cell.name, 0)
+
+    def _metered(self, name: str, used_ms: int) -> None:
+        self._meter_last(self._unmetered.pop(name, 0), used_ms)
 
     def place_of(self, pid: int) -> Place:
         """Where a process lives; nowhere when it has no cell."""
@@ -290,6 +314,7 @@ class Cells:
         )
         cell.send(["welcome", None if cell.slot.path is None else str(cell.slot.path)])
         cell.port.connect()
+        self._meter(cell)
         self._starts.over(name)
 
     # Running
@@ -310,7 +335,7 @@ class Cells:
 
     def released(self, cell: StartedCell, pid: int) -> None:
         """A process has left its cell for good."""
-        self._cpu.forget(pid)
+        self._meter_last(pid, cpu_ms(cell.os_pid) if self._cpu.address_of(pid) else 0)
         if self._where.get(pid) is cell:
             del self._where[pid]
         for name in self._table.release(cell.name, pid):
@@ -376,7 +401,6 @@ class Cells:
         elif culprit:
             self._open_to_all(self._suspects.clear(occupants.half))
         address = cell.port.address_of(culprit)
-        self._meter(cell)
         lost, waiting = self._end(cell)
         log.info("cell %s lost with %d processes, running %d: %s", cell.name, len(lost), culprit, why)
         shared = occupants.isolation == "shared"
@@ -419,7 +443,7 @@ class Cells:
         self._acceptor.forget(cell.token)
         for pid in self._table[cell.name].pids:
             self._where.pop(pid, None)
-            self._cpu.forget(pid)
+            self._meter_dead(cell, pid)
         self._table.remove(cell.name)
         lost, waiting = cell.port.close()
         if cell.connection is not None:
@@ -429,13 +453,15 @@ class Cells:
         self._starts.over(cell.name)
         return lost, waiting
 
-    def _engine_exit(self, name: str, why: str) -> None:
+    def _engine_exit(self, name: str, why: str, used_ms: int) -> None:
+        self._metered(name, used_ms)
         cell = self._cells.get(name)
         if cell is None or self._closed:
             return
         if cell.connection is None:
             self._never(cell, why)
         else:
+            self._meter(cell, used_ms)
             cell.connection.hear_out()
 
     def _engine_lost(self, why: str) -> None:

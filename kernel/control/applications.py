@@ -351,6 +351,7 @@ class ApplicationControl:
 
         async def add() -> None:
             if together:
+                await asyncio.sleep(0)  # what was begun of the last unit has held the loop too
                 begun.append(await self._spawning.begin_all(together, lambda: by, app_maker(app)))
                 made.steps += len(together)
                 together.clear()

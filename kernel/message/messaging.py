@@ -28,6 +28,7 @@ from kernel.slices.tally import BY_BOUND, BY_POLICY
 from kernel.state.recorder import Recorder
 from kernel.state.state import State
 from kernel.state.unit import Unit
+from kernel.values import size_of_text
 
 OPERATOR = "operator"
 DEAD_LETTER = "dead_letter"
@@ -37,12 +38,13 @@ DEAD_LETTERS_AT_ONCE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Outgoing:
-    """A message before acceptance. ``rights`` None: the sender is a person. ``cause`` is a sequence number.
+    """A message before acceptance. Treat as frozen, as :class:`kernel.slices.mailboxes.Mail`.
 
-    ``answers``, ``status``, ``waiting``, ``kind`` and ``topic`` as in :class:`kernel.state.state.Mail`. ``asker``: who
-    has it sent; without one, its sender.
+    ``rights`` None: the sender is a person. ``cause`` is a sequence number. ``answers``, ``status``,
+    ``waiting``, ``kind`` and ``topic`` as in :class:`kernel.slices.mailboxes.Mail`. ``asker``: who has it sent; without
+    one, its sender.
     """
 
     sender: str
@@ -66,7 +68,7 @@ class Outgoing:
     @property
     def text_bytes(self) -> int:
         """Of its text, as UTF-8."""
-        return len(self.text.encode("utf-8", "surrogatepass"))
+        return size_of_text(self.text)
 
     @property
     def size_bytes(self) -> int:
@@ -75,8 +77,9 @@ class Outgoing:
 
     def asked_by(self) -> Asker:
         """Who asks that it be taken."""
-        sender = Asker(self.sender, channel_of(self.sender), trace=self.trace, rights=self.rights)
-        return self.asker or sender
+        if self.asker is not None:
+            return self.asker
+        return Asker(self.sender, channel_of(self.sender), trace=self.trace, rights=self.rights)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ def session_name(slot: Slot, mail: Mail, here: str, there: str, knows: Callable[
     one where the other process is: for that one nobody has to be kept apart from itself. ``knows``: whether an origin
     is that of a peer.
     """
+    if "@" not in mail.sender and "~" not in mail.session:  # of no other node, as nearly all are
+        return f"{slot.address[:MAX_ADDRESS_CHARS]}#{slot.spawned_seq}"
     nodes = [
         node for node in _came_of(mail, lambda node: node == here or knows(node)) if node not in (here, there)
     ]

@@ -145,6 +145,7 @@ def is_below(address: str, ancestor: str) -> bool:
     return address != ancestor and address.startswith(ancestor if ancestor == ROOT else ancestor + "/")
 
 
+@lru_cache(maxsize=1024)  # the same few are named again and again
 def parse_target(text: str) -> Target:
     """What a person typed: a PID, a path, or a name (or the beginning of one)."""
     if _ASCII_DIGITS.fullmatch(text):

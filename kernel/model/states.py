@@ -18,7 +18,7 @@ slot's event are in kernel/supervision/reducer.py.
     is_reason(text: str) -> bool
     is_orderly(reason: str) -> bool            normal, shutdown, shutdown:why
     is_blameless(reason: str) -> bool          cell_lost: through no doing of its own
-    is_logical(reason: str) -> bool            no_progress, refused
+    is_logical(reason: str) -> bool            no_progress, refused, diverged, budget
 """
 
 from __future__ import annotations
@@ -137,6 +137,8 @@ CELL_LOST = "cell_lost"
 TIMEOUT = "timeout"
 NO_PROGRESS = "no_progress"
 REFUSED = "refused"
+DIVERGED = "diverged"
+BUDGET = "budget"
 
 # What a monitor is told of an end that nobody saw. A process of a node exits so when a link has it end with that one.
 NOCONNECTION = "noconnection"
@@ -152,9 +154,11 @@ EXIT_KINDS: Mapping[str, ExitKind] = {
     KILLED: "technical",
     NOCONNECTION: "technical",
     NOPROC: "technical",
-    # The same words will bring the same again. A behaviour says so of itself (kernel.abi.LogicalExit).
+    # The same words will bring the same again. Of the first two a behaviour says so itself (kernel.abi.LogicalExit).
     NO_PROGRESS: "logical",
     REFUSED: "logical",
+    DIVERGED: "logical",
+    BUDGET: "logical",
 }
 REASONS = frozenset(EXIT_KINDS)
 _SHUTDOWN_BECAUSE = "shutdown:"

@@ -51,7 +51,8 @@ class SpawnRequest:
     None: 5 for a process, infinity for a supervisor. ``significant``: its own end may end its supervisor.
 
     ``on_logical``: what is done when it ends for a logical reason (no_progress, refused): ``restart`` as after any
-    failure, ``park`` it for a person, or ``end``, which leaves it stopped. Below a template it is said of all.
+    failure, ``park`` it for a person, or ``end``, which leaves it stopped. With these two it also ends when a budget
+    that is to stop it is spent (budget), or its turn diverges (diverged). Below a template it is said of all.
 
     ``tools`` may be patterns, such as ``file_*``; ``capabilities`` say what else it may do, and not. What they leave
     out it has as the agent above it has it, or in full. ``budget``: what it and all below it may use up, out of the

@@ -11,9 +11,11 @@ Channel = Literal["control", "process", "mesh", "node"]
 """The control API, a process of this node, another node, or this node itself, which only hands on."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Asker:
-    """``principal`` as the ledger writes it: ``operator``, an address, ``ADDRESS@ORIGIN``, ``peer:ORIGIN``. In a turn,
+    """Treat as frozen; it is not, because one is made for each proposal.
+
+    ``principal`` as the ledger writes it: ``operator``, an address, ``ADDRESS@ORIGIN``, ``peer:ORIGIN``. In a turn,
     the sender of the message that is handled, and ``channel`` the way by which that came; ``process`` is the address
     that acts. ``trace`` is of the message from outside that led to it.
 

@@ -18,24 +18,29 @@ ALLOWED = Verdict("allow", ("capability",))
 
 
 class Policy:
-    """The gates in force on a node."""
+    """The gates in force on a node. ``measured`` as of :class:`Facts`."""
 
-    def __init__(self, gates: Iterable[Gate], recorder: Recorder, bounds: Bounds) -> None:
+    def __init__(
+        self, gates: Iterable[Gate], recorder: Recorder, bounds: Bounds, measured: bool = True
+    ) -> None:
         self._gates = tuple(gates)
-        self._recorder = recorder
-        self._bounds = bounds
+        self._ledger = recorder.ledger
+        self._writable = Facts(recorder.state, bounds, True, measured)
+        self._unwritable = Facts(recorder.state, bounds, False, measured)
 
     def judge(self, asker: Asker, operation: Operation) -> Verdict:
         """What the gates say."""
-        facts = Facts(self._recorder.state, self._bounds, self._recorder.ledger.read_only is None)
-        return judge(self._gates, Proposal(asker, operation), facts)
+        return judge(self._gates, Proposal(asker, operation), self._facts())
 
     def explain(self, asker: Asker, operation: Operation) -> tuple[Verdict, list[tuple[str, Verdict]]]:
         """What the gates say together, and what each says by its name."""
-        facts = Facts(self._recorder.state, self._bounds, self._recorder.ledger.read_only is None)
+        facts = self._facts()
         proposal = Proposal(asker, operation)
         said = [(name_of(gate), judge((gate,), proposal, facts)) for gate in self._gates]
         return judge(self._gates, proposal, facts), [each for each in said if each[1] is not ALLOWED]
+
+    def _facts(self) -> Facts:
+        return self._writable if self._ledger.read_only is None else self._unwritable
 
     def require(self, asker: Asker, operation: Operation) -> None:
         """Raises what the first gate that denies wants raised, with every reason. What wants a person's word is

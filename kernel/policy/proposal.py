@@ -191,11 +191,14 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a gate may look at: the durable state as it is now, the limits, and whether the journal takes anything."""
+    """What a gate may look at: the durable state as it is now, the limits, whether the journal takes anything, and
+    whether what a cell uses of its machine can be ``measured``: cells may be on other machines.
+    """
 
     state: State
     bounds: Bounds
     writable: bool
+    measured: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,12 +23,13 @@ class Asked:
 
     def size(self, turn: str, ordinal: str) -> int:
         """Bytes of one call; 0 when it is not counted."""
-        return self._turns.get(turn, {}).get(ordinal, 0)
+        calls = self._turns.get(turn)
+        return 0 if calls is None else calls.get(ordinal, 0)
 
     def too_much(self, turn: str, ordinal: str, size: int, most_of_turn: int, most: int) -> str:
         """Why a call of that size is not to be counted, in bytes; empty when it may be."""
         more = size - self.size(turn, ordinal)
-        held = self.of(turn) + more
+        held = self._sums.get(turn, 0) + more
         if held > most_of_turn:
             return f"the calls of this turn without an answer have {held} bytes, limit {most_of_turn}"
         held = self.bytes + more
@@ -38,8 +39,9 @@ class Asked:
 
     def hold(self, turn: str, ordinal: str, size: int) -> None:
         """Count a call, in the place of the same one asked before."""
-        self._add(turn, size - self.size(turn, ordinal))
-        self._turns.setdefault(turn, {})[ordinal] = size
+        calls = self._turns.setdefault(turn, {})
+        self._add(turn, size - calls.get(ordinal, 0))
+        calls[ordinal] = size
 
     def release(self, turn: str, ordinal: str) -> None:
         """It has its outcome."""
@@ -58,4 +60,4 @@ class Asked:
 
     def _add(self, turn: str, size: int) -> None:
         self.bytes += size
-        self._sums[turn] = self.of(turn) + size
+        self._sums[turn] = self._sums.get(turn, 0) + size

@@ -16,7 +16,7 @@ from kernel.process.process_signals import ProcessExited
 from kernel.supervision.reducer import Effect
 
 ROUND_S = 0.003
-EFFECTS_AT_ONCE = 30  # between two rounds of the event loop: a tree of thousands ends without holding it up
+EFFECTS_AT_ONCE = 32  # between two rounds of the event loop: the starts of one unit of an apply, and no more
 
 
 class Effects:

@@ -25,7 +25,8 @@ class LiveProcess:
     configuration told it; ``overdue`` goes off when its turn has taken too long; ``after`` is the end before it, as
     long as that is not on record; ``alone``: isolated, whatever its spec says. ``since_s``: since when it
     is, or was last, without a turn; ``calls_s``: when its cell first made each of the calls that it waits for;
-    ``known``: how many calls its turn had on record when it took it up.
+    ``known``: how many calls its turn had on record when it took it up; ``ops``: of which kinds those are that
+    it has made since.
     """
 
     pid: int
@@ -46,6 +47,7 @@ class LiveProcess:
     since_s: float = 0.0
     calls_s: dict[str, float] = field(default_factory=dict)
     known: int = 0
+    ops: set[str] = field(default_factory=set)
 
     def asker(self, turn: Turn) -> Asker:
         """This process as who asks something in its open turn."""

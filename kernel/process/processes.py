@@ -16,11 +16,12 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from random import Random, SystemRandom
+from random import Random
 from typing import Any, Protocol
 
 from chain.journal.ticket import Ticket
 from chain.ledger.ledger import Draft
+from kernel.chance import Chance
 from kernel.clock import Clock, LoopClock
 from kernel.errors import NotFound, Refused, StateError, SupervisionError
 from kernel.model.address import ROOT, USER, ancestors, child_of, name_of
@@ -38,6 +39,7 @@ from kernel.model.states import (
     ProcessEvent,
     ProcessState,
     is_blameless,
+    is_logical,
 )
 from kernel.operations.rights.budgets import PAUSED_BY, Resource
 from kernel.policy.pipeline import Policy
@@ -142,7 +144,7 @@ class Processes:
         self.pids = pids
         self._launcher = launcher
         self._clock = clock or LoopClock()
-        self._chance = chance or SystemRandom()
+        self._chance = chance or Chance()
         self.listing = Listing(recorder.state, live, self._clock.now_s)
         self.supervisors = Supervisors(live)
         self.effects = Effects(self._perform, self._clock)
@@ -458,6 +460,16 @@ class Processes:
             self._launcher.stop(pid, reason)
         self._gone(_exit_of(process, reason, detail), beside, cause)
 
+    def end_for(self, address: str, reason: str, why: str, cause: int) -> None:
+        """What runs at ``address`` ends for a logical ``reason``, in order: its turn has the time for it that its spec
+        says. What follows is for its ``on_logical``. ``cause``: the entry that led to it. Nothing is done while it
+        starts, and when it ends already.
+        """
+        process, child = self._live.at(address), self.supervisors.child(address)
+        if process is None or child is None or process.draining or process.state is ProcessState.STARTING:
+            return
+        self._end(process, reason, child.spec.shutdown_s, why, cause)
+
     def taken_along(self, address: str, pid: int, reason: str, why: str) -> None:
         """What runs at ``address`` ends with one that it is linked with: the incarnation ``pid``, or the present one
         for 0. Its turn has no part in that; what does not run yet was linked with nothing.
@@ -666,7 +678,8 @@ class Processes:
             ending = self._endings.get(process.address)
             late = f"did not stop within {timeout_s:g} s"
             told = f"{ending.detail}: {late}" if ending and ending.detail else late
-            self._end(process, KILLED, 0.0, told, ending.cause if ending else -1)
+            reason = ending.reason if ending and is_logical(ending.reason) else KILLED
+            self._end(process, reason, 0.0, told, ending.cause if ending else -1)
 
     def _drain(self, address: str) -> None:
         """No new turn for the worker at ``address``; how an open one ends is its own business."""

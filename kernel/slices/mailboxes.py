@@ -13,6 +13,7 @@ from kernel.model.rows import as_rows, made, row
 from kernel.slice import Handler, Table, Told
 from kernel.slices.mail.deadlines import Deadlines
 from kernel.slices.mail.topic_names import is_telemetry
+from kernel.values import size_of_text
 
 MESSAGE, DOWN, EXIT, PUBLICATION, BUDGET = "message", "down", "exit", "publication", "budget"
 KINDS_OF_MESSAGES = (MESSAGE, DOWN, EXIT, PUBLICATION, BUDGET)
@@ -26,10 +27,11 @@ BESIDE_TEXTS_BYTES = 1024
 """What the node holds of any message beside its texts: numbers, ids, its places in the tables. Measured."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Mail:
-    """An accepted message. ``rights`` are the tools its sender could use, None for a person (all).
+    """An accepted message. Treat as frozen; it is not, because making it is on the hot path.
 
+    ``rights`` are the tools its sender could use, None for a person (all).
     One to another node has its origin as ``peer``; ``answers`` (and ``status``) when it is the answer to a message of
     that node. ``waiting``: processes of other nodes that wait for its answer, the asker last. ``kind``: what it
     is to its receiver. ``topic``: what it was published to.
@@ -101,7 +103,7 @@ def size_of(mail: HasTexts) -> int:
         *mail.waiting,
         *(mail.rights or ()),
     )
-    return BESIDE_TEXTS_BYTES + sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+    return BESIDE_TEXTS_BYTES + sum(map(size_of_text, texts))
 
 
 def sent_by(mail: Mail) -> str:
@@ -181,7 +183,7 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.waits_for: dict[str, Counter[str]] = {}
+        self.waits_for: dict[str, dict[str, int]] = {}
         self.box_bytes: Counter[str] = Counter()
         self.origin_bytes: Counter[str] = Counter()
         self.telemetry: dict[str, dict[str, None]] = {}
@@ -205,7 +207,8 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
         if mail.deadline_us:
             self.deadlines.add(mail.id, mail.deadline_us + (ASKED_LATER_US if mail.asked_here else 0))
         if mail.reply_to:
-            self.waits_for.setdefault(mail.sender, Counter())[mail.to] += 1
+            asked = self.waits_for.setdefault(mail.sender, {})
+            asked[mail.to] = asked.get(mail.to, 0) + 1
 
     def _take(self, ident: str) -> None:
         address = self._box_of.pop(ident, None)
@@ -222,9 +225,11 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
 
     def _count(self, mail: Mail, size_bytes: int) -> None:
         for held, key in ((self.box_bytes, mail.to), (self.origin_bytes, origin_of(mail.sender))):
-            held[key] += size_bytes
-            if not held[key]:
-                del held[key]
+            now_bytes = held.get(key, 0) + size_bytes  # as a dict has it: a Counter's own ways are slow
+            if now_bytes:
+                held[key] = now_bytes
+            else:
+                held.pop(key, None)
 
     def _gives_way_no_more(self, mail: Mail) -> None:
         del self.telemetry[mail.to][mail.id]

@@ -19,7 +19,7 @@ from kernel.model.machines.turn_states import TURN_EVENTS, TURN_TABLE, TurnEvent
 from kernel.model.rows import as_rows, as_text, made, row
 from kernel.slice import Handler, Table, Told
 from kernel.slices.mailboxes import Mail, Mailboxes, turn_id
-from kernel.values import canonical
+from kernel.values import canonical, size_of_text
 
 ENDS = names(TURN_EVENTS, "process.exited")
 
@@ -73,7 +73,7 @@ class Call:
     def bytes(self) -> int:
         """Of what was asked and answered."""
         kept = self.outcome or {}
-        return len(self.arguments.encode()) + len(str(kept.get("answer", kept.get("result", ""))).encode())
+        return size_of_text(self.arguments) + size_of_text(str(kept.get("answer", kept.get("result", ""))))
 
 
 @dataclass(slots=True)
@@ -103,7 +103,7 @@ class Turn:
 
     def told_ends(self) -> tuple[EndInTurn, ...]:
         """The ends in it, oldest first."""
-        return tuple(EndInTurn(*each) for each in json.loads(self.ends or "[]"))
+        return tuple(EndInTurn(*each) for each in json.loads(self.ends)) if self.ends else ()
 
     def died(self, body: dict[str, Any]) -> None:
         """An incarnation died of it. Told is that of one that had its message: not a start that failed, nor what has

@@ -82,15 +82,13 @@ class Recorder:
     def _commit(self, records: Sequence[Draft | StateChange], durable: bool) -> Ticket:
         changes = [_checked(record) for record in records]
         ticket = self.ledger.commit(records, durable=durable)
-        written = iter(ticket.entries)
+        written, apply = iter(ticket.entries), self.state.apply_checked
         for record, change in zip(records, changes, strict=True):
             if change is not None:
                 self.state.apply_read(change)
-            elif isinstance(record, Draft):
+            elif type(record) is Draft:
                 entry = next(written).entry
-                self.state.apply_checked(
-                    entry.kind, record.body, entry.seq, entry.time_us, entry.trace, entry.pid
-                )
+                apply(record.kind, record.body, entry.seq, entry.time_us, entry.trace, entry.pid)
         return ticket
 
     def check_writable(self) -> None:
@@ -261,10 +259,11 @@ def _checked(record: Draft | StateChange) -> Change | None:
     """What a state record changes; nothing for an entry. Raises EntryError for an entry that is not of its kind, or
     that a replay could not take.
     """
-    if isinstance(record, StateChange):
-        return check_change(record.table, record.key, record.value)
-    check_draft(record.kind, record.body)
-    return None
+    if type(record) is Draft:
+        check_draft(record.kind, record.body)
+        return None
+    assert isinstance(record, StateChange)
+    return check_change(record.table, record.key, record.value)
 
 
 @contextlib.contextmanager

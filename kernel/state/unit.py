@@ -31,7 +31,7 @@ class Unit:
     def add(self, *records: Draft | StateChange) -> None:
         self.records += records
         if self._next_seq is not None:
-            self._next_seq += sum(isinstance(record, Draft) for record in records)
+            self._next_seq += [*map(type, records)].count(Draft)
 
     def say(self, signal: Signal) -> None:
         """Have ``signal`` said once this is written."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from chain.ledger.ledger import PREVIOUS, Draft
 from kernel.abi import OutcomeStatus
@@ -54,6 +54,18 @@ class Pending:
     """Begun: the outcome comes later, or ``timeout`` after ``deadline_s``."""
 
     deadline_s: float
+
+
+class Question(NamedTuple):
+    """What a message is beside its text that asks: whom, for which call, until when, and who waits for it meanwhile."""
+
+    target: str
+    reply_to: str
+    deadline_us: int
+    waiting: tuple[str, ...]
+
+
+_NO_QUESTION = Question("", "", 0, ())
 
 
 class NodeTools:
@@ -111,19 +123,32 @@ class NodeTools:
         except CalculationError as error:
             return Done("error", str(error))
 
-    def _outgoing(self, process: LiveProcess, turn: Turn, args: dict[str, Any], unit: Unit) -> Outgoing:
+    def _outgoing(
+        self,
+        process: LiveProcess,
+        turn: Turn,
+        args: dict[str, Any],
+        unit: Unit,
+        question: Question | None = None,
+    ) -> Outgoing:
         to, here = str(args["to"]), self._remote.mesh.origin
         peer = self._remote.split(to)[1] if "@" in to else None
         slot = self._state.slots[process.address]
+        session = session_name(slot, turn.mail, here, here if peer is None else peer.origin, self._knows)
+        ask = question or _NO_QUESTION
         return Outgoing(
-            sender=process.address,
-            target=to,
-            text=args["text"],
-            session=session_name(slot, turn.mail, here, here if peer is None else peer.origin, self._knows),
-            trace=turn.mail.trace,
-            cause=unit.next_seq - 1,
-            rights=process.rights,
+            process.address,
+            ask.target or to,
+            args["text"],
+            session,
+            turn.mail.trace,
+            unit.next_seq - 1,
+            process.rights,
+            wants_reply=bool(ask.reply_to),
+            reply_to=ask.reply_to,
+            deadline_us=ask.deadline_us,
             pid=process.pid,
+            waiting=ask.waiting,
             asker=process.asker(turn),
         )
 
@@ -181,23 +206,9 @@ class NodeTools:
     def _ask(self, process: LiveProcess, site: CallSite, args: dict[str, Any], unit: Unit) -> Pending:
         target, waiting = self._asked(process, site.turn, str(args["to"]))
         deadline_s = float(args.get("timeout_s", self._bounds.ask_timeout_s))
-        out = self._outgoing(process, site.turn, args, unit)
-        question = Outgoing(
-            sender=out.sender,
-            target=target,
-            text=out.text,
-            session=out.session,
-            trace=out.trace,
-            cause=out.cause,
-            rights=out.rights,
-            wants_reply=True,
-            reply_to=f"{site.turn.id}:{site.ordinal}",
-            deadline_us=self._now_us() + int(deadline_s * 1e6),
-            pid=out.pid,
-            waiting=waiting,
-            asker=out.asker,
-        )
-        self._router.put(unit, question)
+        until_us = self._now_us() + int(deadline_s * 1e6)
+        question = Question(target, f"{site.turn.id}:{site.ordinal}", until_us, waiting)
+        self._router.put(unit, self._outgoing(process, site.turn, args, unit, question))
         return Pending(deadline_s)
 
     def _asked(self, process: LiveProcess, turn: Turn, to: str) -> tuple[str, tuple[str, ...]]:

@@ -105,6 +105,7 @@ class Syscalls:
             if not self._parts.turns.hold(process, turn, ordinal, call.cost_bytes):
                 return
             process.asked.add(ordinal)
+            process.ops.add(call.op)
             self._dispatch(process, turn, ordinal, call)
         except LedgerUnavailable:
             process.asked.discard(ordinal)  # what is not compared with the record is not answered from it
@@ -137,7 +138,8 @@ class Syscalls:
         """Why a process that asks for more does not get on; empty while it may. What is recorded of its forerunners
         does not count: it is told of their end, and may do otherwise.
         """
-        return no_progress(turn.calls, process.known, self._bounds.same_calls, self._bounds.failed_calls)
+        bounds = self._bounds
+        return no_progress(turn.calls, process.known, process.ops, bounds.same_calls, bounds.failed_calls)
 
     def _too_much(self, turn: Turn) -> str:
         """Why an open turn may make no further call; empty when it may. What its calls hold is kept until it ends."""

@@ -22,9 +22,9 @@ def follow_up(intent: OpenIntent, subject: str, kind: str, body: dict[str, Any],
     return Draft(kind, {**head, **body}, intent.call.pid, subject, intent.trace, cause)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CallSite:
-    """Where a call stands: its turn, its ordinal there, the tool, and the incarnation that asks."""
+    """Where a call stands: its turn, its ordinal there, the tool, and the incarnation that asks. Treat as frozen."""
 
     turn: Turn
     ordinal: str

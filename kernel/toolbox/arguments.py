@@ -150,7 +150,7 @@ def _count_values(arguments: dict[str, Any]) -> int:
 
 def _check_size(text: str, limit: int) -> None:
     size = len(text)
-    if size <= limit:
+    if size <= limit and not text.isascii():
         try:
             size = len(text.encode())
         except UnicodeEncodeError:

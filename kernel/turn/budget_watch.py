@@ -3,7 +3,8 @@
 What is due stands in the book (:mod:`kernel.budget.account`); ``budget.warned`` takes it away, in one unit with the
 messages, which are of kind ``budget``. So each is told once, whenever the node dies. When all of one is spent, a
 process whose budget says ``pause`` is suspended in the same unit, and one whose budget says ``stop`` is stopped by its
-supervisor.
+supervisor; or it ends for the logical reason ``budget``, now and whenever it is started with nothing left, where its
+``on_logical`` says something else than a restart.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from kernel.message.message_signals import MessageArrived
 from kernel.message.messaging import Messaging, Outgoing
 from kernel.model.address import parent
 from kernel.model.commands import Command
+from kernel.model.states import BUDGET as BUDGET_SPENT
 from kernel.model.states import shutdown_because
 from kernel.operations.rights.budgets import PAUSED_BY, Resource, said_of
 from kernel.process.processes import Processes, suspension
@@ -35,13 +37,14 @@ SESSION = "main"
 NO_TRACE = bytes(16)
 ENDED = shutdown_because("budget")
 _GRAINS, _STEPS = 100, 20
-_MOST_MEASURED = 10_000
+_MOST_PAYERS = 10  # for whom one process may work in turn before some of it is written all the same
 
 
 class Use(NamedTuple):
-    """Whose processor time was measured, and whose accounts pay it."""
+    """Whose processor time was measured, of which incarnation, and whose accounts pay it."""
 
     address: str
+    pid: int
     accounts: tuple[str, ...]
 
 
@@ -53,7 +56,8 @@ class BudgetWatch:
         self._state = recorder.state
         self._messaging = messaging
         self._processes = processes
-        self._measured: dict[Use, int] = {}
+        # What is not written yet of each that runs.
+        self._measured: dict[int, dict[Use, int]] = {}
 
     def recover(self) -> None:
         """What the last boot had told of, and did not come to stop."""
@@ -62,6 +66,15 @@ class BudgetWatch:
                 if percent == 100:
                     self._stop(account, resource, -1)
         self.look()
+
+    def running(self, address: str) -> None:
+        """A process was started. One that ends for its budget does so again while that is spent."""
+        account, slot = self._state.accounts.book.accounts.get(address), self._state.slots.get(address)
+        if account is None or slot is None or slot.spec.on_logical == "restart":
+            return
+        for resource, percent in account.told.items():
+            if percent == 100:
+                self._stop(account, resource, -1)
 
     def look(self) -> None:
         """Tell what is due; while the ledger takes nothing, later."""
@@ -74,28 +87,35 @@ class BudgetWatch:
         """
         self._recorder.until_writable(f"{resource} of {address}", partial(self._use_up, address, resource))
 
-    def used(self, address: str, pid: int, cpu_ms: int) -> None:
-        """A process has used so much processor time more. It is written when it comes to a hundredth of who pays it:
-        what is less waits for more, and is lost with the node.
+    def used(self, address: str, pid: int, cpu_ms: int, last: bool = False) -> None:
+        """A process has used so much processor time more. It is written when it comes to a hundredth of who pays it,
+        and at the end of the process (``last``): what is less waits for more, and is lost with the node.
         """
         book = self._state.accounts.book
         turn = self._state.turns.at(address) if book.accounts else None
         payers = book.payers(address, "" if turn is None else turn.mail.payer, "cpu_ms")
-        if not payers or not cpu_ms:
-            return
-        use = Use(address, tuple(account.address for account in payers))
-        if use not in self._measured and len(self._measured) >= _MOST_MEASURED:
-            self._measured.clear()  # what each of them waits with is less than anybody would have been told
-        self._measured[use] = self._measured.get(use, 0) + cpu_ms
-        least = min(account.lines["cpu_ms"].granted for account in payers) // _GRAINS
-        if self._measured[use] >= least:
-            self._recorder.until_writable(("used", use), partial(self._write_use, use, pid))
+        if payers and cpu_ms:
+            use = Use(address, pid, tuple(account.address for account in payers))
+            measured = self._measured.setdefault(pid, {})
+            measured[use] = measured.get(use, 0) + cpu_ms
+            least = min(account.lines["cpu_ms"].granted for account in payers) // _GRAINS
+            if measured[use] >= least or len(measured) > _MOST_PAYERS:
+                self._write_soon(use)
+        if last:
+            for use in list(self._measured.get(pid, ())):
+                self._write_soon(use)
 
-    def _write_use(self, use: Use, pid: int) -> None:
-        if use in self._measured:
+    def _write_soon(self, use: Use) -> None:
+        self._recorder.until_writable(("used", use), partial(self._write_use, use))
+
+    def _write_use(self, use: Use) -> None:
+        measured = self._measured.get(use.pid, {})
+        if use in measured:
             body = {"address": use.address, "resource": "cpu_ms", "accounts": list(use.accounts)}
-            self._recorder.commit([Draft("budget.used", {**body, "amount": self._measured[use]}, pid, "")])
-            del self._measured[use]
+            self._recorder.commit([Draft("budget.used", {**body, "amount": measured[use]}, use.pid, "")])
+            del measured[use]
+            if not measured:
+                del self._measured[use.pid]
             self.look()
 
     def holds(self, address: str, pid: int, memory_bytes: int) -> None:
@@ -181,10 +201,12 @@ class BudgetWatch:
         slot = self._state.slots.get(account.address)
         if account.then != "stop" or slot is None or slot.state in (SlotState.STOPPED, SlotState.PARKED):
             return
+        spent = f"its budget of {said_of(resource)}"
+        if slot.spec.on_logical != "restart":
+            self._processes.end_for(account.address, BUDGET_SPENT, f"{spent} is spent", warned)
+            return
         try:
-            self._processes.stop(
-                account.address, Command(warned, f"its budget of {said_of(resource)}"), ENDED
-            )
+            self._processes.stop(account.address, Command(warned, spent), ENDED)
         except KernelError:  # what it is below is down already, or about to be
             return
 

@@ -39,6 +39,9 @@ class Histories:
 
     def evict(self) -> None:
         """Let go what is beyond the limits and not in use; while the ledger takes nothing, later."""
+        sessions, bounds = self._sessions, self._bounds
+        if len(sessions) <= bounds.sessions and sessions.bytes <= bounds.sessions_bytes:
+            return
         self._recorder.until_writable("sessions", self._evict)
 
     def _evict(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice, takewhile
 
 from kernel.slices.turns import Call
@@ -10,9 +10,10 @@ from kernel.slices.turns import Call
 LOOKED_AT = 1_000
 
 
-def no_progress(calls: dict[str, Call], known: int, same: int, failed: int) -> str:
+def no_progress(calls: dict[str, Call], known: int, ops: Collection[str], same: int, failed: int) -> str:
     """Why the process that made all of ``calls`` (in the order in which they were recorded) but the first ``known``
-    does not get on, in words; empty when it does, as far as can be told.
+    does not get on, in words; empty when it does, as far as can be told. ``ops``: of which kinds those are, so that
+    none of a kind which is not there is looked for in all of them.
 
     No progress are ``same`` calls of a tool in a row, with the same arguments and the same whole result, and ``failed``
     calls in a row of tools, or of models, none of which succeeded; 0: that is not looked for. What a process asks a
@@ -21,15 +22,14 @@ def no_progress(calls: dict[str, Call], known: int, same: int, failed: int) -> s
     as many as are asked about.
     """
     known = max(known, len(calls) - max(LOOKED_AT, 2 * same, 2 * failed))
-    newest = next(_ended(calls, known, "tool"), None)
-    if same and newest is not None:
+    if same and "tool" in ops and (newest := next(_ended(calls, known, "tool"), None)) is not None:
         alike = takewhile(lambda call: _is_like(call, newest), _ended(calls, known, "tool"))
         if _count(alike, same) == same:
             return (
                 f"{newest.name} was called {same} times in a row with the same arguments and the same result"
             )
     for op in ("tool", "model") if failed else ():
-        if _count(takewhile(_has_failed, _ended(calls, known, op)), failed) == failed:
+        if op in ops and _count(takewhile(_has_failed, _ended(calls, known, op)), failed) == failed:
             return f"{failed} calls of {op}s in a row have failed"
     return ""
 

@@ -24,6 +24,15 @@ class TurnDrained(Signal):
 
 
 @dataclass(frozen=True, slots=True)
+class TurnDiverged(Signal):
+    """The turn that a process would go on with is parked, as the entry ``cause`` says; the process is not to wait."""
+
+    address: str
+    why: str
+    cause: int
+
+
+@dataclass(frozen=True, slots=True)
 class BudgetsDue(Signal):
     """So much of a budget is spent that somebody has to be told."""
 

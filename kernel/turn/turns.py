@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
@@ -34,6 +35,7 @@ from kernel.process.live import LiveProcess, LiveTable
 from kernel.process.process_signals import ProcessExited
 from kernel.signals import Signals
 from kernel.slices.mailboxes import Mail, turn_id
+from kernel.slices.tree.slots import Slot
 from kernel.slices.turns import Call, Turn
 from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
@@ -41,7 +43,7 @@ from kernel.state.unit import Unit
 from kernel.turn.divergence import draft_divergence
 from kernel.turn.histories import Histories
 from kernel.turn.stage_reports import shown_stages
-from kernel.turn.turn_signals import BudgetsDue, BudgetShort, SessionRead, TurnDrained
+from kernel.turn.turn_signals import BudgetsDue, BudgetShort, SessionRead, TurnDiverged, TurnDrained
 from kernel.values import cut_bytes, plain, sha256_hex, text_of
 
 
@@ -109,8 +111,12 @@ class Turns:
         """Hand the next message to the process at ``address``, when it is idle and there is one; while the ledger takes
         nothing, later.
         """
-        if self._state.mail.get(address):
-            self._recorder.until_writable(("deliver_next", address), lambda: self._deliver_next(address))
+        if not self._state.mail.get(address):
+            return
+        try:
+            self._deliver_next(address)
+        except LedgerUnavailable:
+            self._recorder.when_writable(("deliver_next", address), lambda: self.deliver_next(address))
 
     def _deliver_next(self, address: str) -> None:
         process = self._live.at(address)
@@ -131,11 +137,20 @@ class Turns:
                 self._parts.dead_letter(mail.id, EXPIRED, (), "expired")
                 continue
             if turn is not None and turn.diverged:
-                process.on(ProcessEvent.SUSPEND)
+                self._stand_still(process, turn, slot)
                 return
             self._open(process, mail)
             return
         asyncio.get_running_loop().call_soon(self.deliver_next, address)
+
+    def _stand_still(self, process: LiveProcess, turn: Turn, slot: Slot | None) -> None:
+        """Its turn waits for a person; and so does the process, unless its spec says that it ends of such a thing."""
+        if slot is None or slot.spec.on_logical == "restart":
+            process.on(ProcessEvent.SUSPEND)
+        else:
+            where = json.loads(turn.diverged)
+            why = f"{turn.id} diverged at call {where['ordinal']}"
+            self._signals.say(TurnDiverged(process.address, why, where["seq"]))
 
     def _open(self, process: LiveProcess, mail: Mail) -> None:
         ident = turn_id(mail.id)
@@ -157,7 +172,8 @@ class Turns:
         self._signals.tell(SessionRead(process.address, mail.session))
         process.turn = ident
         process.asked, process.prepared, process.calls_s = set(), set(), {}
-        process.known = len(self._state.turns[ident].calls)
+        turn = self._state.turns[ident]
+        process.known, process.ops = len(turn.calls), set()
         self._watch(process)
         told = intersect(Rights(self._parts.tools_of(process.spec)), Rights(mail.rights))
         process.rights = intersect(told, Rights(self._parts.left_to(mail.sender))).tools or frozenset()
@@ -169,7 +185,7 @@ class Turns:
             mail.session,
             mail.wants_reply,
             mail.kind,
-            self._state.turns[ident].told_ends(),
+            turn.told_ends(),
             mail.topic,
             ident,
             mail.trace.hex() if any(mail.trace) else "",

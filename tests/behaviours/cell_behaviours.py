@@ -85,6 +85,18 @@ class Burns(Base):
             await asyncio.sleep(0)
 
 
+class BurnsAndGoes(Base):
+    """Computes for a tenth of a second, then leaves, or is killed."""
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        until_s = time.process_time() + 0.1
+        while time.process_time() < until_s:
+            sum(range(10_000))
+        if message.text == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise SystemExit
+
+
 class Stubborn(Base):
     """Survives any number of cancellations."""
 

@@ -305,6 +305,6 @@ async def attach(cluster: Cluster, token: Path) -> str:
     command = HelperCommand("placer", argv, {"PATH": os.environ["PATH"]}, place, place / "attach.log")
     engine = RayEngine(command, 1, {}, place / "none", SharedRay(cluster.address, token, "tests"))
     with pytest.raises(EngineError) as refused:
-        await engine.open(lambda why: None, lambda cell, why: None)
+        await engine.open(lambda why: None, lambda cell, why, used_ms: None)
     await engine.close()
     return str(refused.value)

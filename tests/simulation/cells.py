@@ -67,6 +67,8 @@ class Hosted:
 
 
 class SimulatedCells:
+    remote = False
+
     def __init__(self, signals: Signals, world: World) -> None:
         self._signals = signals
         self._world = world

@@ -284,6 +284,8 @@ class Life:
         )
         if spec.type == "worker" and choose.random() < 0.3:
             spec = replace(spec, mailbox=Mailbox(messages=choose.choice((1, 3)), overflow="dead_letter"))
+        if spec.type == "worker" and spec.restart != "temporary":
+            spec = replace(spec, on_logical=choose.choice(("restart", "restart", "park", "end")))
         if spec.type == "supervisor":
             spec = self._supervisor(spec)
         to = self.node.state.slots.get(parent)
@@ -736,17 +738,31 @@ class Life:
         return [address for address, slot in self.node.state.slots.items() if slot.suspended]
 
     def tend(self) -> None:
-        """What a person does: decide doubts, start what is down, resume what is paused, allow the other node."""
+        """What a person does: decide doubts, give more to who ended for his budget, start what is down, resume what is
+        paused, allow the other node.
+        """
         if self.other is not None and self.node.kernel.remote.mesh.peer(self.other.name) is None:
             self._allow(frozenset(TOOLS))
         for doubt in self.node.state.doubts():
             self._task(self._resolve(doubt.id, self._choose.choice(("done", "lost", "retry"))))
+        slots = self.node.state.slots
+        if any(slots[address].last_exit.reason == "budget" for address in self._are_down()):
+            with suppress(ChainError):
+                self._give_more()
         for address in self._are_down():
             with suppress(KernelError, ChainError):
                 self._start(address)
         for address in self._are_paused():
             with suppress(KernelError, ChainError):
                 self.node.kernel.processes.resume(address, Command(-1, "operator:0"))
+
+    def _give_more(self) -> None:
+        """To all who have accounts: those above first, since the others have it from them."""
+        accounts = self.node.state.accounts.book.accounts
+        for address in sorted(accounts, key=lambda each: each.count("/")):
+            for resource, line in list(accounts[address].lines.items()):
+                body = {"address": address, "resource": resource, "amount": line.granted, "by": "operator:0"}
+                self.node.kernel.recorder.commit([Draft("budget.granted", body, 0, "")])
 
     def look(self) -> None:
         """After each step. Raises Broken."""

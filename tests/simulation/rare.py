@@ -70,6 +70,8 @@ RARE: Mapping[str, Rare] = {
     "expired": Rare("message that expired before it was delivered", 1, "message.dead",
                     lambda body: body["why"].startswith("expired")),
     "paused": Rare("process paused by its budget", 1, "process.suspended"),
+    "spent": Rare("process ended by its budget, for good or until a person looks", 1, "process.exited",
+                  lambda body: body["reason"] == "budget"),
     "probed": Rare("doubt that a probe has closed", 1, "tool.probed"),
     "unmade": Rare("intent that nobody has carried out, taken back at a boot", 1, "tool.resolved",
                    lambda body: body["by"].startswith("node: it had not begun")),

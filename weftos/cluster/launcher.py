@@ -72,7 +72,7 @@ class SharedRayOwner:
 
     async def open(self) -> None:
         """Raises EngineError."""
-        await self._engine.open(self._lost, lambda cell, why: None)
+        await self._engine.open(self._lost, lambda cell, why, used_ms: None)
 
     def _lost(self, why: str) -> None:
         print(f"launcher: Ray has ended ({why}) and is started again", file=sys.stderr, flush=True)

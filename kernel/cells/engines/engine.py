@@ -21,17 +21,21 @@ class EngineError(Unavailable):
     """The engine, or a cell of it, cannot be started."""
 
 
+OnExit = Callable[[str, str, int], None]
+"""Takes a cell that is gone, why, and all the processor time in ms that it has used, 0 when that is not known."""
+
+
 class Engine(Protocol):
     """``local`` or ``ray``. Cells decides, an engine does.
 
     ``open`` may be called again after ``on_lost``. ``on_lost(why)``: the engine is gone, and its cells with
-    it. ``on_exit(cell, why)``: a cell is gone; of one that has dialled the link tells first.
+    it. ``on_exit(cell, why, used_ms)``: a cell is gone; of one that has dialled the link tells first.
     """
 
     @property
     def name(self) -> str: ...
 
-    async def open(self, on_lost: Callable[[str], None], on_exit: Callable[[str, str], None]) -> None:
+    async def open(self, on_lost: Callable[[str], None], on_exit: OnExit) -> None:
         """Raises :class:`EngineError`."""
 
     async def start_cell(self, cell: str, token: str) -> None:

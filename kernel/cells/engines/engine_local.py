@@ -11,7 +11,7 @@ from typing import Any
 
 from chain.in_thread import in_thread
 from kernel.cells.engines.bearing import Bearing, has_ended, kill
-from kernel.cells.engines.engine import Census, EngineError
+from kernel.cells.engines.engine import Census, EngineError, OnExit
 from kernel.helper.output_log import OUTPUT_LOGS
 
 
@@ -35,9 +35,9 @@ class LocalEngine:
         self._ordered: deque[str] = deque()  # of which nothing was heard yet
         self._unwanted: set[str] = set()  # of these
         self._cells: dict[int, tuple[str, int]] = {}  # by its pid, the name of a cell and its pidfd
-        self._on_exit: Callable[[str, str], None] = lambda cell, why: None
+        self._on_exit: OnExit = lambda cell, why, used_ms: None
 
-    async def open(self, on_lost: Callable[[str], None], on_exit: Callable[[str, str], None]) -> None:
+    async def open(self, on_lost: Callable[[str], None], on_exit: OnExit) -> None:
         self._on_exit = on_exit
 
     async def start_cell(self, cell: str, token: str) -> None:
@@ -53,31 +53,31 @@ class LocalEngine:
 
     def _heard(self, said: dict[str, Any], pidfd: int | None) -> None:
         match said:
-            case {"ended": int() as pid, "status": int() as status}:
-                self._ended(pid, os.waitstatus_to_exitcode(status))
+            case {"ended": int() as pid, "status": int() as status, "used_ms": int() as used_ms}:
+                self._ended(pid, os.waitstatus_to_exitcode(status), used_ms)
             case {"born": int() as pid}:
                 self._born(self._ordered.popleft(), pid, pidfd)
             case {"failed": str() as why}:
                 cell = self._ordered.popleft()
                 self._unwanted.discard(cell)
-                self._on_exit(cell, why)
+                self._on_exit(cell, why, 0)
 
     def _born(self, cell: str, pid: int, pidfd: int | None) -> None:
         if pidfd is None:  # there was no descriptor left for it
             self._bearing.say({"kill": pid})
             self._unwanted.discard(cell)
-            self._on_exit(cell, os.strerror(errno.EMFILE))
+            self._on_exit(cell, os.strerror(errno.EMFILE), 0)
             return
         self._cells[pid] = cell, pidfd
         if cell in self._unwanted:
             kill(pidfd)
 
-    def _ended(self, pid: int, code: int) -> None:
+    def _ended(self, pid: int, code: int, used_ms: int) -> None:
         if pid in self._cells:
             cell, pidfd = self._cells.pop(pid)
             os.close(pidfd)
             self._unwanted.discard(cell)
-            self._on_exit(cell, f"signal {-code}" if code < 0 else f"exit status {code}")
+            self._on_exit(cell, f"signal {-code}" if code < 0 else f"exit status {code}", used_ms)
 
     def _over(self) -> None:
         """What bears them has ended: they end with it, and what was ordered does not come."""
@@ -89,7 +89,7 @@ class LocalEngine:
             kill(pidfd)
             os.close(pidfd)
         for cell in (*ordered, *(cell for cell, _ in cells.values())):
-            self._on_exit(cell, why)
+            self._on_exit(cell, why, 0)
 
     def kill_cell(self, cell: str) -> None:
         if cell in self._ordered:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from chain.in_thread import in_thread
-from kernel.cells.engines.engine import Census, EngineError
+from kernel.cells.engines.engine import Census, EngineError, OnExit
 from kernel.helper.helper import Helper, HelperCommand, HelperLost, HelperRefused
 from kernel.helper.offspring import end_orphans
 from kernel.shapes import ShapeError, read, told
@@ -127,14 +127,14 @@ class RayEngine:
         self._sweep: asyncio.Task[str] | None = None
         self._dead = asyncio.Event()
         self._on_lost: Callable[[str], None] = lambda why: None
-        self._on_exit: Callable[[str, str], None] = lambda cell, why: None
+        self._on_exit: OnExit = lambda cell, why, used_ms: None
 
     @property
     def os_pid(self) -> int:
         """The placer's operating system process id, 0 when there is none."""
         return self._helper.os_pid if self._helper is not None else 0
 
-    async def open(self, on_lost: Callable[[str], None], on_exit: Callable[[str, str], None]) -> None:
+    async def open(self, on_lost: Callable[[str], None], on_exit: OnExit) -> None:
         self._on_lost, self._on_exit = on_lost, on_exit
         # whoever gives up here leaves a sweep to the next, and to close
         why = await asyncio.shield(self._sweep) if self._sweep is not None else ""
@@ -219,7 +219,7 @@ class RayEngine:
     def _noticed(self, op: str, args: dict[str, Any]) -> None:
         if op == "exit":
             ended = read(CellExit, args)
-            self._on_exit(ended.cell, ended.why)
+            self._on_exit(ended.cell, ended.why, 0)
 
     def _died(self, status: int | None) -> None:
         self._dead.set()

@@ -73,7 +73,9 @@ TURN_EVENTS: Events[TurnEvent] = {
     "process.exited": By(
         "reason",
         {
-            **dict.fromkeys(("crash", "timeout", "no_progress", "refused"), TurnEvent.CRASH),
+            **dict.fromkeys(
+                ("crash", "timeout", "no_progress", "refused", "diverged", "budget"), TurnEvent.CRASH
+            ),
             "cell_lost": TurnEvent.LOSE,
         },
     ),
@@ -84,7 +86,7 @@ TURN_MEANINGS: dict[TurnState | TurnEvent, str] = {
     TurnState.OPEN: "an incarnation handles the message, or the next one will be handed it as the same turn",
     TurnState.PARKED: "it diverged: it waits for a person, and its mailbox behind it",
     TurnEvent.START: "the message is handed out, for the first time or again",
-    TurnEvent.CRASH: "the incarnation that ran it died of it, or ended itself in it for a logical reason",
+    TurnEvent.CRASH: "the incarnation that ran it died of it, or ended in it for a logical reason",
     TurnEvent.LOSE: "the cell died under the incarnation that ran it, and nobody is known to blame",
     TurnEvent.DIVERGE: "resumed, it asked something else than before",
     TurnEvent.AGAIN: "a person: hand it out once more",

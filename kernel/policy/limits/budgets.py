@@ -33,7 +33,7 @@ def budgets_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
     match proposal.operation:
         case AskModel(unpaid=unpaid):
             return deny(unpaid, Busy) if unpaid else None
-        case SpawnProcess(spec, parent) if why := _why_not_measured(book, spec, parent):
+        case SpawnProcess(spec, parent) if why := _why_not_measured(book, spec, parent, facts.measured):
             return deny(f"budget: {why}", Invalid)
         case _ if not book.accounts:
             return None
@@ -54,15 +54,23 @@ def budgets_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
     return None
 
 
-def _why_not_measured(book: Book, spec: ProcessSpec, parent: str) -> str:
-    """Processor time and memory are told by the cell of who uses them: of a shared one nobody can tell who that was."""
-    if spec.type != "worker" or spec.isolation != "shared":
+def _why_not_measured(book: Book, spec: ProcessSpec, parent: str, measured: bool) -> str:
+    """Processor time and memory are told by the cell of who uses them: of a shared one nobody can tell who that was,
+    and of one on another machine nobody tells it.
+    """
+    own_cell = spec.type != "worker" or spec.isolation != "shared"
+    if own_cell and measured:
         return ""
     own = {} if spec.budget is None else spec.budget.amounts()
     for resource in _MEASURED:
         above = book.nearest(parent, resource)
         if resource in own or above is not None:
             whose = "it has" if resource in own or above is None else f"{above.address}, above it, has"
+            if not measured:
+                return (
+                    f"{whose} a budget of {resource}, and nobody measures that here: cells of this node may be on "
+                    "other machines; leave that budget out"
+                )
             return (
                 f"{whose} a budget of {resource}, which is measured in a cell of its own alone: spawn {spec.name} with "
                 "isolation dedicated (--isolation dedicated), or without that budget"

@@ -2,13 +2,14 @@
 is sent.
 
 Known are the keys of the last day, of these the newest :data:`MOST_KEYS`, at most half of them of processes: no agent
-has a person's key forgotten. Both follow from the journal alone. Of the
+has a person's key forgotten. Where processes have more, the oldest key goes of who has most, so none has those of
+others forgotten. All of it follows from the journal alone. Of the
 key and of what was asked only digests are kept: what a person wrote is in entries, which can be erased.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -57,6 +58,7 @@ class KeyedMessages(Table[str, Keyed]):
         self._key_of: dict[str, str] = {}
         self._of_processes: dict[str, None] = {}
         self._of: dict[str, dict[str, None]] = {}  # the same by process
+        self._sizes: Counter[int] = Counter()  # how many processes have so many
 
     def hears(self) -> Mapping[str, Handler]:
         return {
@@ -80,16 +82,30 @@ class KeyedMessages(Table[str, Keyed]):
         keyed = Keyed(body["key"], body["request"], body["id"], body["to"], told.time_us)
         self._hold(replace(keyed, by=body.get("by", "")))
         while len(self._of_processes) > MOST_KEYS // 2:
-            self._take(next(iter(self._of_processes)))
+            self._take(self._of_who_has_most())
         while len(self) > MOST_KEYS or _is_old(next(iter(self.values())), told.time_us):
             self._take(next(iter(self)))
+
+    def _of_who_has_most(self) -> str:
+        """The oldest key of those processes that have more than any other."""
+        most = max(self._sizes)
+        return next(key for key in self._of_processes if len(self._of[self._kept[key].by]) == most)
+
+    def _resized(self, size: int, by: int) -> None:
+        self._sizes[size] += by
+        if not self._sizes[size]:
+            del self._sizes[size]
 
     def _hold(self, keyed: Keyed) -> None:
         self._kept[keyed.key] = keyed
         self._key_of[keyed.id] = keyed.key
         if keyed.by:
             self._of_processes[keyed.key] = None
-            self._of.setdefault(keyed.by, {})[keyed.key] = None
+            own = self._of.setdefault(keyed.by, {})
+            own[keyed.key] = None
+            self._resized(len(own), 1)
+            if len(own) > 1:
+                self._resized(len(own) - 1, -1)
 
     def _take(self, key: str) -> None:
         keyed = self._kept.pop(key, None)
@@ -100,8 +116,11 @@ class KeyedMessages(Table[str, Keyed]):
             del self._key_of[keyed.id]
         if keyed.by:
             own = self._of[keyed.by]
+            self._resized(len(own), -1)
             del own[key]
-            if not own:
+            if own:
+                self._resized(len(own), 1)
+            else:
                 del self._of[keyed.by]
 
     def _slot(self, told: Told) -> None:

@@ -85,8 +85,7 @@ class Asking:
         self._over = over
         self.wants_whole = False
         self.stage = Stage("model", asyncio.get_running_loop().time())
-        self._lost = 0
-        self._handed = False  # a gateway had it, and died over it
+        self._losses: list[HelperLost] = []
         self._number = 0  # of the request that is under way
         self._timer: asyncio.TimerHandle | None = None
         self._forget: Callable[[], object] = _nothing
@@ -165,11 +164,10 @@ class Asking:
                 except Invalid as why:
                     return _uncounted(str(why), "invalid")
             case HelperLost():
-                self._handed = self._handed or not isinstance(error, HelperAway)
-                self._lost += 1
-                if self._lost == ATTEMPTS:
+                self._losses.append(error)
+                if len(self._losses) == ATTEMPTS:
                     return self._counted(_not_asked(str(error), "transport"))
-                delay_s = AGAIN_S * 2 ** (self._lost - 1)
+                delay_s = AGAIN_S * 2 ** (len(self._losses) - 1)
                 self._timer = asyncio.get_running_loop().call_later(delay_s, self.begin)
                 return None
             case HelperRefused():
@@ -179,7 +177,8 @@ class Asking:
     def _counted(self, taken: dict[str, Any]) -> dict[str, Any]:
         """An error says nothing of the attempts before it that were lost with a gateway."""
         silent = taken["status"] == "error" and not any(taken[name] for name in COUNTED)
-        return {**taken, UNCOUNTED: True} if self._handed and silent else taken
+        handed = any(not isinstance(loss, HelperAway) for loss in self._losses)
+        return {**taken, UNCOUNTED: True} if handed and silent else taken
 
     def _says_all(self) -> bool:
         """Whether the question says all of its messages: who still lacks some has no answer to it."""

@@ -48,7 +48,7 @@ class Exits:
         self._told: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
 
     async def open(self) -> None:
-        await self.engine.open(lambda why: None, lambda cell, why: self._told.put_nowait((cell, why)))
+        await self.engine.open(lambda why: None, lambda cell, why, _: self._told.put_nowait((cell, why)))
 
     async def next(self) -> tuple[str, str]:
         return await asyncio.wait_for(self._told.get(), HANG_S)

@@ -25,7 +25,7 @@ from kernel.cells.cell_acceptor import Acceptor
 from kernel.cells.cell_entrance import UnixEntrance
 from kernel.cells.cell_table import CellLimits
 from kernel.cells.cells import Cells
-from kernel.cells.engines.engine import EngineError
+from kernel.cells.engines.engine import EngineError, OnExit
 from kernel.errors import Invalid
 from kernel.helper.listening import listen
 from tests.descriptors import refusals_at_once
@@ -47,9 +47,9 @@ class HandEngine:
         self.opened = 0
         self.fails = ""
         self.lose: Callable[[str], None] = lambda why: None
-        self.exit: Callable[[str, str], None] = lambda cell, why: None
+        self.exit: OnExit = lambda cell, why, used_ms: None
 
-    async def open(self, on_lost: Callable[[str], None], on_exit: Callable[[str, str], None]) -> None:
+    async def open(self, on_lost: Callable[[str], None], on_exit: OnExit) -> None:
         self.opened += 1
         self.lose, self.exit = on_lost, on_exit
 
@@ -342,7 +342,7 @@ def test_a_cell_that_ends_before_it_dials_is_lost_at_once() -> None:
     async def body(case: Case) -> None:
         await case.token()
         case.cells.place(placement(1, "Echo"))
-        case.engine.exit("c1", "exit status 3")
+        case.engine.exit("c1", "exit status 3", 0)
         lost = await case.notes.wait("cell_lost")
         assert lost[2:] == (0, [1], "cell c1 failed to start: exit status 3", False)
 
@@ -354,7 +354,7 @@ def test_a_cell_that_ended_is_lost_though_another_process_holds_its_link() -> No
         relay = await case.cell()
         await case.running(1, relay)
         case.engine.exit(
-            "c1", "signal 9"
+            "c1", "signal 9", 0
         )  # the relay still holds the link, as a process would that it forked
         assert await case.notes.wait("cell_lost") == ("cell_lost", "c1", 0, [1], "end of file", True)
 

@@ -181,7 +181,7 @@ def test_a_cut_link_ends_the_cell_by_itself_and_the_node_never_hears_it_again() 
         handle = os.pidfd_open(node.cells.place_of(1).os_pid)
         engine = cast("LocalEngine", node.cells._engine)
         engine.kill_cell = lambda cell: None  # type: ignore[method-assign]  # a far machine is out of reach
-        engine._on_exit = lambda cell, why: None  # and says nothing
+        engine._on_exit = lambda cell, why, used_ms: None  # and says nothing
         node.proxy.cut()
         lost = await node.notes.wait("cell_lost")
         assert lost[2:5] == (0, [1], "nothing heard of it for 6 s")

@@ -66,6 +66,21 @@ def test_a_process_handles_its_messages_one_after_the_other() -> None:
     with_node(body)
 
 
+@pytest.mark.parametrize("ends", ["leaves", "killed"])
+def test_what_a_process_has_used_is_told_though_it_ends_before_anybody_has_looked(ends: str) -> None:
+    async def body(node: Node) -> None:
+        await node.start(7, "BurnsAndGoes", isolation="dedicated")
+        [begun] = node.notes.of("used", 7)
+        node.deliver(7, ends)
+        await node.notes.until(lambda: bool(node.notes.of("used", 7)[-1][-1]))
+        last = node.notes.of("used", 7)
+        assert begun[3] == 0 and sum(event[3] for event in last) >= 50
+        assert [event[-1] for event in last].count(True) == 1
+        assert len(last) <= 4, "nobody has looked"
+
+    with_node(body)
+
+
 def test_a_cell_that_may_not_be_signalled_is_left_and_holds_up_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -709,7 +724,7 @@ def test_what_a_dedicated_process_uses_of_the_processor_is_told_and_of_a_shared_
         for pid in (1, 2):
             node.deliver(pid, "burn", f"t{pid}")
         await node.notes.until(lambda: any(event[3] for event in node.notes.of("used", 1)))
-        _, _, address, _, memory_bytes = await node.notes.wait("used", 1)
+        _, _, address, _, memory_bytes, _ = await node.notes.wait("used", 1)
         assert address == "/user/p1" and memory_bytes > 2**20
         assert not node.notes.of("used", 2)
 

@@ -61,7 +61,7 @@ def with_a_swept_engine(place: Path, body: Callable[[RayEngine, Reopen], Awaitab
         lost = asyncio.Event()
 
         async def reopen() -> None:
-            await engine.open(lambda why: lost.set(), lambda cell, why: None)
+            await engine.open(lambda why: lost.set(), lambda cell, why, used_ms: None)
 
         await reopen()
         os.kill(engine.os_pid, signal.SIGKILL)

@@ -104,7 +104,7 @@ def test_every_reason_is_technical_logical_or_orderly() -> None:
     assert kinds == {
         "orderly": {"normal", "shutdown"},
         "technical": {"crash", "cell_lost", "timeout", "killed", "noproc", "noconnection"},
-        "logical": {"no_progress", "refused"},
+        "logical": {"no_progress", "refused", "diverged", "budget"},
     }
     assert exit_kind(shutdown_because("crash")) == "orderly"
     assert exit_kind("of a later version") == "technical"

@@ -29,7 +29,7 @@ from kernel.supervision.reducer import (
 )
 from tests.kernel.supervision.test_supervision import PARK, Shell, flags_of
 
-LOGICAL = ["no_progress", "refused"]
+LOGICAL = ["no_progress", "refused", "diverged", "budget"]
 TECHNICAL = ["crash", "timeout", "killed", "cell_lost"]
 KEPT = ["permanent", "transient"]
 UNRELATED = ["one_for_one", "one_for_all", "rest_for_one"]

@@ -122,3 +122,34 @@ def test_no_agent_has_the_key_of_a_person_forgotten() -> None:
     again.restore(keyed.rows())
     assert list(again.items()) == list(keyed.items())
     assert KeyedMessages.MIGRATIONS[1]([["k", "r", "m1", "/user/bob", 1, "", ""]])[0][-1] == ""
+
+
+def test_no_process_has_the_keys_of_another_forgotten() -> None:
+    """Who has sent most under keys forgets its own, also when others have sent theirs before, and after a boot."""
+    keyed, again = KeyedMessages(), KeyedMessages()
+
+    def tell(keys: KeyedMessages, number: int, by: str) -> None:
+        told = {"id": f"m{number}", "key": f"k{number}", "request": "r", "to": "/user/bob", "by": by}
+        keys.hears()["message.keyed"](Told(told, number, 1, b"", 0))
+
+    for number in range(100):
+        tell(keyed, number, f"/user/a{number % 50}")
+    for number in range(100, MOST_KEYS):
+        tell(keyed, number, "/user/eve")
+    again.restore(keyed.rows())
+    for keys in (keyed, again):
+        for number in range(MOST_KEYS, MOST_KEYS + 10):
+            tell(keys, number, "/user/eve")
+        assert all(keys.known(f"k{number}", 1) is not None for number in range(100))
+        assert len(keys) == MOST_KEYS // 2 and keys.known(f"k{MOST_KEYS + 9}", 1) is not None
+    assert list(again.items()) == list(keyed.items())
+
+
+def test_of_processes_that_have_as_many_keys_the_oldest_key_goes() -> None:
+    keyed = KeyedMessages()
+    for number in range(MOST_KEYS):
+        told = {"id": f"m{number}", "key": f"k{number}", "request": "r", "to": "/b", "by": f"/user/a{number}"}
+        keyed.hears()["message.keyed"](Told(told, number, 1, b"", 0))
+    assert [one.key for one in keyed.values()] == [
+        f"k{number}" for number in range(MOST_KEYS // 2, MOST_KEYS)
+    ]

@@ -15,7 +15,7 @@ from kernel.errors import Busy, Invalid, NotFound, Refused
 from kernel.operations.messages import Messages
 from kernel.operations.processes import Processes
 from kernel.operations.rights.budgets import Budget, Budgets, OnExhausted, Resource
-from kernel.operations.spawning import Spawning, SpawnRequest
+from kernel.operations.spawning import OnLogical, Spawning, SpawnRequest
 from kernel.turn.turn_signals import BudgetsDue
 from tests.kernel.control.test_control import control_of
 from tests.kernel.syscall.test_open_calls import until
@@ -412,6 +412,57 @@ def test_a_process_whose_budget_says_so_is_stopped_when_it_is_spent(tmp_path: Pa
         [exited] = await twin.entries("process.exited")
         said = (exited.entry.cause, exited.body["reason"], exited.body["detail"])
         assert said == (warned.entry.seq, "shutdown:budget", "stopped by its budget of tool calls")
+
+    on_twin(tmp_path, body)
+
+
+@pytest.mark.parametrize(("on_logical", "state"), [("park", "parked"), ("end", "stopped")])
+def test_one_that_is_to_park_or_end_for_logical_reasons_does_so_of_its_budget(
+    tmp_path: Path, on_logical: OnLogical, state: str
+) -> None:
+    """It ends in order, for the reason budget; so does the next one while there is nothing left, also after a boot."""
+
+    async def body(twin: Twin) -> None:
+        budget = Budget(tool_calls=1, then="stop")
+        await twin.spawn("ada", tools=("calculator",), budget=budget, on_logical=on_logical)
+        await twin.spawn("kid", "/user/ada", tools=())
+        at = await turn_of(twin, "ada")
+        await twin.call_tool(at, "calculator", SUM)
+        await until(lambda: twin.kernel.live.at("/user/ada/kid") is None)
+        assert twin.kernel.live.at("/user/ada") is not None, "its turn may still end"
+        twin.finish(at)
+        await until(lambda: twin.kernel.state.slots["/user/ada"].state == state)
+        [warned] = [one for one in await twin.entries("budget.warned") if one.body["percent"] == 100]
+        kid, ada = await twin.entries("process.exited")
+        assert (ada.entry.cause, ada.body["reason"]) == (warned.entry.seq, "budget")
+        assert ada.body["detail"] == "its budget of tool calls is spent"
+        assert kid.body["reason"] == "shutdown"
+
+    async def after(twin: Twin) -> None:
+        control = control_of(twin)
+        assert twin.kernel.state.slots["/user/ada"].state == state
+        await control(Processes.start, "ada")
+        await until(lambda: len(twin.cells.placed) > 0)
+        await until(lambda: twin.kernel.state.slots["/user/ada"].state == state)
+        await control(Budgets.grant, "ada", resource="tool_calls", amount=1)
+        await control(Processes.start, "ada")
+        await until(lambda: twin.kernel.live.at("/user/ada") is not None)
+        assert (await twin.call_tool(await turn_of(twin, "ada"), "calculator", SUM))["status"] == "ok"
+
+    on_twin(tmp_path, body)
+    on_twin(tmp_path, after)
+
+
+def test_one_that_does_not_end_in_its_time_ends_for_its_budget_all_the_same(tmp_path: Path) -> None:
+    """Killed it would be a failure, and start again."""
+
+    async def body(twin: Twin) -> None:
+        budget = Budget(tool_calls=1, then="stop")
+        await twin.spawn("ada", tools=("calculator",), budget=budget, on_logical="park", shutdown_s=0.01)
+        await twin.call_tool(await turn_of(twin, "ada"), "calculator", SUM)
+        await until(lambda: twin.kernel.state.slots["/user/ada"].state == "parked")
+        [exited] = await twin.entries("process.exited")
+        assert exited.body["reason"] == "budget" and "did not stop within 0.01 s" in exited.body["detail"]
 
     on_twin(tmp_path, body)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from kernel.budget.account import Line
-from kernel.cells.cell_events import CellUsed
+from kernel.cells.cell_events import CellLeft, CellUsed
 from kernel.errors import Invalid
 from kernel.operations.processes import Processes
 from kernel.operations.rights.budgets import Budget
@@ -16,7 +18,17 @@ from tests.kernel.control.test_control import control_of
 from tests.kernel.syscall.test_open_calls import until
 from tests.kernel.turn.test_budgets import SUM, ask, line, turn_of
 from tests.kernel.turn.test_turns import on_twin
-from tests.kernel.twins.kernel_twin import Twin
+from tests.kernel.twins.kernel_twin import Twin, TwinCells, kernel_twin
+
+
+class Abroad(TwinCells):
+    """Cells that are on other machines."""
+
+    remote = True
+
+
+def _is_gone(twin: Twin, pid: int) -> bool:
+    return twin.kernel.live.get(pid) is None
 
 
 def use(twin: Twin, pid: int, address: str, cpu_ms: int) -> None:
@@ -36,16 +48,58 @@ def test_what_is_used_is_written_by_the_hundredth_and_held_over_a_restart(tmp_pa
         assert [one.body["amount"] for one in await twin.entries("budget.used")] == [100, 100]
         assert line(twin, "/user/ada", "cpu_ms") == Line(10_000, spent=200)
         twin.crash(at)
+        twin.say(CellUsed(at.pid, "/user/ada", 7, last=True))
+        assert line(twin, "/user/ada", "cpu_ms") == Line(10_000, spent=257)
         again = await twin.delivery()
-        use(twin, again.pid, "/user/ada", 60)
-        assert line(twin, "/user/ada", "cpu_ms") == Line(10_000, spent=310)
+        use(twin, again.pid, "/user/ada", 53)
+        assert line(twin, "/user/ada", "cpu_ms") == Line(10_000, spent=257)
+        use(twin, again.pid, "/user/ada", 47)
+        assert line(twin, "/user/ada", "cpu_ms") == Line(10_000, spent=357)
 
     on_twin(tmp_path, body)
 
     async def booted(twin: Twin) -> None:
-        assert line(twin, "/user/ada", "cpu_ms") == Line(10_000, spent=310)
+        assert line(twin, "/user/ada", "cpu_ms") == Line(10_000, spent=357)
 
     on_twin(tmp_path, booted)
+
+
+def test_many_that_use_little_each_pay_all_of_it_and_nothing_is_kept_of_them(tmp_path: Path) -> None:
+    """Each is temporary, and has used less than anybody is told of while it runs."""
+
+    async def body(twin: Twin) -> None:
+        await twin.spawn("boss", isolation="dedicated", budget=Budget(cpu_ms=10_000, then="refuse"))
+        for number in range(30):
+            address = f"/user/boss/kid{number}"
+            pid = await twin.spawn(
+                f"kid{number}", "/user/boss", isolation="dedicated", restart="temporary", tools=()
+            )
+            use(twin, pid, address, 4)
+            twin.say(CellLeft(pid, "normal"))
+            await until(partial(_is_gone, twin, pid))
+            twin.say(CellUsed(pid, address, 1, last=True))
+        assert line(twin, "/user/boss", "cpu_ms") == Line(10_000, spent=150)
+        assert not twin.kernel._budget_watch._measured
+
+    on_twin(tmp_path, body)
+
+
+def test_who_works_for_many_loses_nothing_of_what_each_has_to_pay(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("bob", isolation="dedicated")
+        for number in range(15):
+            budget = Budget(cpu_ms=10_000, then="refuse")
+            await twin.spawn(f"a{number}", isolation="dedicated", tools=("send_message",), budget=budget)
+            at = await turn_of(twin, f"a{number}")
+            await twin.call_tool(at, "send_message", {"to": "bob", "text": "work"})
+            twin.finish(at)
+            bob = await twin.delivery()
+            use(twin, bob.pid, "/user/bob", 9)
+            twin.finish(bob)
+        twin.say(CellUsed(bob.pid, "/user/bob", 0, last=True))
+        assert {line(twin, f"/user/a{number}", "cpu_ms").spent for number in range(15)} == {9}
+
+    on_twin(tmp_path, body)
 
 
 def test_who_has_a_process_work_pays_its_processor_time_beside_it(tmp_path: Path) -> None:
@@ -193,3 +247,14 @@ def test_what_was_held_when_the_node_died_is_held_no_more_when_it_has_booted(tmp
         assert not twin.kernel.state.accounts.book.accounts["/user/ada"].told.get("memory_bytes")
 
     on_twin(tmp_path, body)
+
+
+def test_what_nobody_measures_on_other_machines_is_no_budget_there(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with kernel_twin(tmp_path, make_cells=Abroad) as twin:
+            for budget in (Budget(cpu_ms=1_000), Budget(memory_bytes=2**30)):
+                with pytest.raises(Invalid, match="nobody measures that here: cells of this node may be on"):
+                    await control_of(twin)(Spawning.spawn, name="ada", isolation="dedicated", budget=budget)
+            await control_of(twin)(Spawning.spawn, name="ada", isolation="dedicated", budget=Budget(tokens=9))
+
+    asyncio.run(body())

@@ -16,7 +16,10 @@ from kernel.cell.protocol import Nothing
 from kernel.cells.cell_events import CellAsked, CellCall, TurnDiffers
 from kernel.errors import NotFound, Refused
 from kernel.model.states import ProcessState
+from kernel.operations.processes import Processes
+from kernel.operations.spawning import OnLogical
 from kernel.worker.workers import WorkerCall, WorkerResult
+from tests.kernel.control.test_control import control_of
 from tests.kernel.syscall.test_open_calls import until
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.disks import FullDisk
@@ -135,9 +138,9 @@ def test_a_turn_goes_on_with_the_limits_and_the_words_it_began_with(tmp_path: Pa
 # -- divergence ------------------------------------------------------------------------------------------------------
 
 
-async def diverged(twin: Twin) -> Delivery:
+async def diverged(twin: Twin, **fields: Any) -> Delivery:
     """Ada has paid 5 in a turn, crashed, and asks to pay 6 there. Another message waits behind it."""
-    await twin.spawn("ada")
+    await twin.spawn("ada", **fields)
     await twin.send("ada", "pay")
     await twin.send("ada", "next")
     at = await twin.delivery()
@@ -173,6 +176,43 @@ def test_an_answer_to_what_was_asked_before_is_no_answer_to_a_long_question_that
         assert [record.body["ordinal"] for record in await twin.entries("model.answered")] == ["0.0"]
 
     on_twin(tmp_path, body)
+
+
+@pytest.mark.parametrize(("on_logical", "state"), [("park", "parked"), ("end", "stopped")])
+def test_one_that_is_to_park_or_end_for_logical_reasons_does_so_of_a_turn_that_diverges(
+    tmp_path: Path, on_logical: OnLogical, state: str
+) -> None:
+    async def body(twin: Twin) -> None:
+        again = await diverged(twin, on_logical=on_logical)
+        await until(lambda: twin.kernel.state.slots["/user/ada"].state == state)
+        await until(lambda: not twin.kernel.state.mail.get("/user/ada"))
+        [parked] = await twin.entries("turn.diverged")
+        exited = (await twin.entries("process.exited"))[-1]
+        assert (exited.body["reason"], exited.body["pid"]) == ("diverged", again.pid)
+        assert (exited.entry.cause, exited.body["detail"]) == (
+            parked.entry.seq,
+            f"{again.turn} diverged at call 0.0",
+        )
+        dead = await twin.entries("message.dead")
+        assert [one.body["id"] for one in dead][:1] == [again.message.id] and len(dead) == 2
+        assert not twin.kernel.divergences.rows() and again.turn not in twin.kernel.state.turns
+
+    on_twin(tmp_path, body)
+
+
+def test_a_turn_that_has_diverged_ends_its_process_also_after_a_boot(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await diverged(twin)
+        await until(lambda: twin.kernel.divergences.rows())
+        assert twin.kernel.state.slots["/user/ada"].state == "running"
+        await control_of(twin)(Processes.change, "ada", on_logical="park")
+
+    async def after(twin: Twin) -> None:
+        await until(lambda: twin.kernel.state.slots["/user/ada"].state == "parked")
+        assert (await twin.entries("process.exited"))[-1].body["reason"] == "diverged"
+
+    on_twin(tmp_path, body)
+    on_twin(tmp_path, after)
 
 
 def test_a_turn_that_diverges_is_parked_with_both_calls_and_its_message_is_not_dead(tmp_path: Path) -> None:

@@ -18,7 +18,9 @@ def call(seq: int, op: str = "tool", asked: str = "a", result: str = "x", status
 
 
 def judged(calls: Sequence[Call], known: int = 0, same: int = 3, failed: int = 4) -> str:
-    return no_progress({call.ordinal: call for call in calls}, known, same, failed)
+    return no_progress(
+        {call.ordinal: call for call in calls}, known, {call.op for call in calls}, same, failed
+    )
 
 
 def test_the_same_call_with_the_same_result_again_is_no_progress() -> None:

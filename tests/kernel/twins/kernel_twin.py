@@ -87,6 +87,8 @@ class Delivery:
 class TwinCells:
     """Starts every process at once, unless told otherwise, or never while it is ``silent``; keeps what it is handed."""
 
+    remote = False
+
     def __init__(self, signals: Signals) -> None:
         self._signals = signals
         self.placed: list[Placement] = []

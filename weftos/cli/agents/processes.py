@@ -151,7 +151,11 @@ def spawn(
         bool, typer.Option("--significant", help="Its own end may end its supervisor.")
     ] = False,
     on_logical: Annotated[
-        OnLogical, typer.Option(help="What is done when it ends for a logical reason: no_progress, refused.")
+        OnLogical,
+        typer.Option(
+            help="What is done when it ends for a logical reason: no_progress, refused; with park and end also "
+            "budget, diverged."
+        ),
     ] = "restart",
     auto_shutdown: Annotated[
         AutoShutdown, typer.Option(help="When a supervisor ends with its significant children.")

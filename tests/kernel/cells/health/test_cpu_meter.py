@@ -7,16 +7,22 @@ from kernel.cells.health.cpu_meter import CpuMeter
 
 def test_what_was_used_before_a_process_was_read_first_is_nobodys() -> None:
     meter = CpuMeter()
-    assert [meter.read(7, 450), meter.read(7, 480), meter.read(7, 480), meter.read(8, 900)] == [0, 30, 0, 0]
+    assert [meter.read(pid, "/a", used) for pid, used in ((7, 450), (7, 480), (7, 480), (8, 900))] == [
+        0,
+        30,
+        0,
+        0,
+    ]
 
 
 def test_a_cell_that_can_be_measured_no_more_has_used_nothing_since() -> None:
     meter = CpuMeter()
-    assert [meter.read(7, 100), meter.read(7, 0), meter.read(7, 120)] == [0, 0, 20]
+    assert [meter.read(7, "/a", used) for used in (100, 0, 120)] == [0, 0, 20]
 
 
 def test_one_that_has_left_is_forgotten() -> None:
     meter = CpuMeter()
-    meter.read(7, 100)
+    meter.read(7, "/a", 100)
+    assert meter.address_of(7) == "/a"
     meter.forget(7)
-    assert meter.read(7, 150) == 0
+    assert meter.address_of(7) == "" and meter.read(7, "/a", 150) == 0

@@ -1,0 +1,1 @@
+"""The rows of the table of ledger kinds, by what they tell of."""
