@@ -9,6 +9,7 @@ from cognition.stages.classify import classify
 from cognition.stages.context_guard import context_guard
 from cognition.stages.execute import execute
 from cognition.stages.history_sanitize import history_sanitize
+from cognition.stages.route import route
 from cognition.stages.tool_split import tool_split
 from cognition.turn.builder import PipelineBuilder
 from cognition.turn.order import builder_of
@@ -17,6 +18,7 @@ from cognition.turn.stage import Stage
 RUNS: Mapping[str, Stage] = {
     "history_sanitize": history_sanitize,
     "classify": classify,
+    "route": route,
     "context_guard": context_guard,
     "tool_split": tool_split,
     "execute": execute,
