@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from cognition.budgets import budget_note
-from cognition.config.agent_config import AgentConfig
 from cognition.config.check import parse
+from cognition.config.routing_config import ToldConfig
 from cognition.context import ContextBounds, remembered
 from cognition.execution.shape import shape_of
+from cognition.routing.router import Router
 from cognition.stages.table import agent_builder
 from cognition.turn.agent_turn import AgentTurn
 from cognition.turn.builder import PipelineBuilder
@@ -29,8 +30,9 @@ NOTHING_SAID = "No stage of the pipeline has answered."
 class Made:
     """What follows from a configuration: agents that are told the same share it."""
 
-    config: AgentConfig
+    config: ToldConfig
     pipeline: Pipeline
+    router: Router | None
     warnings: tuple[str, ...]
 
 
@@ -49,6 +51,7 @@ class Agent:
     ) -> None:
         made = _made(json.dumps(info.config, sort_keys=True))
         self._config = made.config
+        self._router = made.router
         self._pipeline = made.pipeline if pipeline is None else pipeline.build()
         self._warnings = made.warnings
         self._bounds = bounds or ContextBounds()
@@ -61,7 +64,9 @@ class Agent:
             )
         for warning in self._warnings:
             sys.log(warning)
-        turn = await self._pipeline.run(AgentTurn.begin(message, sys, self._config, self._bounds))
+        turn = await self._pipeline.run(
+            AgentTurn.begin(message, sys, self._config, self._bounds, self._router)
+        )
         return _result(turn)
 
 
@@ -76,7 +81,8 @@ def _result(turn: AgentTurn) -> TurnResult:
 @lru_cache(maxsize=64)
 def _made(config: str) -> Made:
     """Of a configuration as canonical JSON, in which 1 and true are different texts."""
-    parsed = parse(AgentConfig, json.loads(config), "agent configuration")
+    parsed = parse(ToldConfig, json.loads(config), "agent configuration")
     pipeline = agent_builder(parsed.pipeline).build()
     shape_of(parsed.output_schema)
-    return Made(parsed, pipeline, tuple(loudly_absent(pipeline.names)))
+    router = None if parsed.routing is None else Router(parsed.routing)
+    return Made(parsed, pipeline, router, tuple(loudly_absent(pipeline.names)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kernel.abi import ErrorKind
+
 
 class CognitionError(Exception):
     """Base of all errors of this package."""
@@ -12,21 +14,23 @@ class ConfigurationError(CognitionError):
 
 
 class ProviderError(CognitionError):
-    """A model could not be asked, or its answer is unusable.
+    """A model could not be asked, or its answer is unusable. Never holds a key.
 
-    Asking again would not help. Never holds a key. ``begun``: the server had the question and did not refuse it, so it
-    may have been paid for, and nobody says how much.
+    ``kind``: what was in the way, as :class:`kernel.abi.ModelAnswer` says it. Asking this provider again would not
+    help. ``retry_after_s``: the server's own wish, if it stated one. ``begun``: the server had the question and did not
+    refuse it, so it may have been paid for, and nobody says how much.
     """
 
     begun = False
 
+    def __init__(self, message: str, kind: ErrorKind = "invalid", retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.kind: ErrorKind = kind
+        self.retry_after_s = retry_after_s
+
 
 class TransientProviderError(ProviderError):
-    """A model server failed in a way that may pass: overload, a server fault, a broken connection.
+    """A model server failed in a way that may pass: overload, a server fault, a broken connection."""
 
-    ``retry_after_s`` is the server's own wish, if it stated one.
-    """
-
-    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
+    def __init__(self, message: str, retry_after_s: float | None = None, kind: ErrorKind = "server") -> None:
+        super().__init__(message, kind, retry_after_s)

@@ -19,7 +19,7 @@ from cognition.errors import CognitionError, ProviderError
 from cognition.kept_messages import DIGEST_BYTES, KeptMessages
 from cognition.providers.base import OfferedTool, Provider, Question
 from cognition.providers.embeddings import MAX_TEXTS, Vectors
-from kernel.abi import ModelAnswer
+from kernel.abi import ErrorKind, ModelAnswer
 
 Notify = Callable[[str, dict[str, Any]], None]
 
@@ -168,8 +168,10 @@ class Gateway:
 
 def _outcome(task: asyncio.Task[ModelAnswer]) -> ModelAnswer:
     if task.cancelled():
-        return _error("cancelled")
+        return _error("cancelled", "cancelled")
     error = task.exception()
+    if isinstance(error, ProviderError):
+        return _error(str(error), error.kind, error.retry_after_s or 0.0)
     if isinstance(error, CognitionError):
         return _error(str(error))
     return task.result()
@@ -181,8 +183,8 @@ def _is_uncounted(task: asyncio.Task[ModelAnswer]) -> bool:
     return isinstance(error, ProviderError) and error.begun
 
 
-def _error(text: str) -> ModelAnswer:
-    return ModelAnswer("error", text)
+def _error(text: str, kind: ErrorKind = "invalid", retry_after_s: float = 0.0) -> ModelAnswer:
+    return ModelAnswer("error", text, error_kind=kind, retry_after_s=retry_after_s)
 
 
 def _as_dict(answer: ModelAnswer) -> dict[str, Any]:
@@ -193,6 +195,9 @@ def _as_dict(answer: ModelAnswer) -> dict[str, Any]:
         "input_tokens": answer.input_tokens,
         "output_tokens": answer.output_tokens,
         "cached_tokens": answer.cached_tokens,
+        "error_kind": answer.error_kind,
+        "retry_after_s": answer.retry_after_s,
+        "stop_reason": answer.stop_reason,
     }
 
 
@@ -216,8 +221,21 @@ def parse_question(args: dict[str, Any], kept: KeptMessages) -> Question | None:
     messages = kept.messages(digests, said)
     if messages is None:
         return None
-    note, model = _text(args, "note"), _text(args, "model")
-    return Question(messages, tuple(offered), model, _count(args, "max_tokens"), note)
+    schema = args.get("output_schema")
+    if not isinstance(schema, dict | None):
+        raise CognitionError("ask: output_schema must be an object")
+    return Question(
+        messages,
+        tuple(offered),
+        _text(args, "model"),
+        _count(args, "max_tokens"),
+        _text(args, "note"),
+        _number(args, "temperature"),
+        _number(args, "top_p"),
+        _count(args, "top_k") or None,
+        schema,
+        args.get("retry") is not False,
+    )
 
 
 def _is_said(one: Any) -> bool:
@@ -228,6 +246,13 @@ def _count(args: dict[str, Any], key: str) -> int:
     value = args.get(key, 0)
     if type(value) is not int or value < 0:
         raise CognitionError(f"{key} must be a number that is not below 0")
+    return value
+
+
+def _number(args: dict[str, Any], key: str) -> float | None:
+    value = args.get(key)
+    if value is not None and type(value) not in (int, float):
+        raise CognitionError(f"{key} must be a number")
     return value
 
 

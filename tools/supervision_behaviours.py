@@ -120,7 +120,8 @@ BEHAVIOURS: dict[int, Behaviour] = {
     64: Behaviour("Significant children end the supervisor by their own end: any of them, or the last"),
     65: Behaviour("Not as bystanders; a significant supervisor ends the one above; bad combinations are refused"),
     66: Behaviour("Flags and specs are changed while a supervisor runs",
-        "one slot at a time, by `weftos change`; a template stays as it is, and what describes a behaviour is of "
+        "one slot at a time, by `weftos change`; what was made of a template before that was changed stays so over "
+        "its restarts, and what describes a behaviour is of "
         "another process. There is no code change: new code runs from the next start (ADR 36)",
         ("test_changes::test_",)),
 }  # fmt: skip

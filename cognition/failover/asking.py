@@ -6,7 +6,7 @@ not asked again in that turn. All it learns comes from answers, so a resumed tur
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 
 from cognition.config.failover_config import FailoverConfig
@@ -62,9 +62,9 @@ class Attempt:
     error_kind: ErrorKind
 
 
-def chain_of(first: Place, config: FailoverConfig) -> tuple[Place, ...]:
-    """Who is asked, one after the other, each once."""
-    return tuple(dict.fromkeys((first, *map(Place.of, config.fallback_order))))
+def chain_of(first: Place, others: Iterable[str]) -> tuple[Place, ...]:
+    """Who is asked, one after the other, each once; the ``others`` as ``provider/model``."""
+    return tuple(dict.fromkeys((first, *map(Place.of, others))))
 
 
 class Failover:

@@ -1,20 +1,17 @@
-"""Builds one answer from what an OpenAI-compatible server sends, whole or in stream chunks. Pure and bounded.
-
-Servers differ: arguments as an object instead of text, no index or no id on a tool call, content as a list of
-parts, usage in the last chunk or nowhere. What can be understood without guessing is accepted; the rest is an
-error.
-"""
+"""Builds one answer from what a reader of some server's manner takes out of what that sends. Pure and bounded."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
-from cognition.errors import ProviderError, TransientProviderError
+from cognition.errors import ProviderError
 from cognition.providers.base import ProviderBounds
 from cognition.providers.key_words import SECRET_CHARS, KeyFilter, arguments_without_key, without_key
-from kernel.abi import ModelAnswer, ToolCall
+from cognition.providers.served.faults import fault_of
+from kernel.abi import ModelAnswer, StopReason, ToolCall
 
 MAX_PARTS = 32_768
 """Objects and arrays of one answer: each takes some 20 bytes of memory for each byte that was sent."""
@@ -49,17 +46,43 @@ def _parts(data: bytes) -> int:
     return data.count(b"{") + data.count(b"[")
 
 
-class _Call:
-    def __init__(self) -> None:
+class ToolCallBuilder:
+    """One call, as it comes. What is added to it counts to its answer."""
+
+    def __init__(self, grow: Callable[[str], None]) -> None:
+        self._grow = grow
+        self._name: list[str] = []
+        self._arguments: list[str] = []
         self.id = ""
-        self.name: list[str] = []
-        self.arguments: list[str] = []
+
+    def named(self, ident: Any, name: Any) -> None:
+        """An id that is text takes the place of one before; a name goes on where it was."""
+        if isinstance(ident, str) and ident:
+            self.id = ident
+        if isinstance(name, str):
+            self._grow(name)
+            self._name.append(name)
+
+    def argue(self, arguments: Any) -> None:
+        """More of its arguments: text as it is, anything else as its JSON."""
+        if arguments is not None:
+            text = arguments if isinstance(arguments, str) else written(arguments)
+            self._grow(text)
+            self._arguments.append(text)
+
+    @property
+    def name(self) -> str:
+        return "".join(self._name)
+
+    @property
+    def arguments(self) -> str:
+        return "".join(self._arguments)
 
 
 class AnswerBuilder:
-    """Takes messages or deltas in order; ``finish`` gives the answer, in which ``secret`` stands nowhere.
+    """Takes what a server says, in order; ``finish`` gives the answer, in which ``secret`` stands nowhere.
 
-    ``complete`` once the server said it is done.
+    ``complete``: the server said that it is done; ``over``: and that nothing more comes.
     """
 
     def __init__(self, bounds: ProviderBounds, secret: str = "") -> None:
@@ -68,86 +91,62 @@ class AnswerBuilder:
         self._key = secret if len(secret) >= SECRET_CHARS else ""
         self._shown = KeyFilter(self._key)
         self._text: list[str] = []
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, ToolCallBuilder] = {}
         self._bytes = 0
         self._tokens = (0, 0, 0)
+        self._stop: StopReason = ""
         self._reported_one = False
         self.complete = False
+        self.over = False
 
     @property
     def refused(self) -> bool:
         """Whether the server reported an error before any part of an answer."""
         return self._reported_one and not (self._bytes or self._calls or any(self._tokens))
 
-    def add(self, chunk: dict[str, Any]) -> str:
-        """Take one completion or stream chunk; the text to show for it. Raises :class:`ProviderError`."""
-        if chunk.get("error"):
-            raise self._reported(chunk["error"])
-        usage = chunk.get("usage")
-        if isinstance(usage, dict):
-            self._tokens = _counted(usage)
-        choices = chunk.get("choices")
-        if not isinstance(choices, list) or not choices:
-            return ""
-        choice = choices[0]
-        if not isinstance(choice, dict):
-            raise ProviderError("the model server's answer has a choice that is not an object")
-        if choice.get("finish_reason"):
-            self.complete = True
-        said = choice.get("delta") or choice.get("message") or {}
-        if not isinstance(said, dict):
-            raise ProviderError("the model server's answer has a message that is not an object")
-        self._add_calls(said.get("tool_calls"), whole="delta" not in choice)
-        text = _content(said.get("content"))
+    @property
+    def calls(self) -> int:
+        """The number of the next call."""
+        return max(self._calls, default=-1) + 1
+
+    @property
+    def tokens(self) -> tuple[int, int, int]:
+        return self._tokens
+
+    def say(self, text: str) -> str:
+        """More of the text; what of it is to be shown. Raises :class:`ProviderError`."""
         if text:
             self._grow(text)
             self._text.append(text)
         return self._shown.add(well_formed(text))
 
-    def rest(self) -> str:
-        """What is to be shown after the last chunk."""
-        return self._shown.rest()
-
-    def _reported(self, error: Any) -> ProviderError:
-        self._reported_one = True
-        text = f"the model server reports an error: {error_words(error, self._secret)}"
-        code = error.get("code") if isinstance(error, dict) else None
-        transient = isinstance(code, int) and (code == 429 or 500 <= code < 600)
-        return TransientProviderError(text) if transient else ProviderError(text)
-
-    def _add_calls(self, calls: Any, whole: bool) -> None:
-        if not calls:
-            return
-        if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
-            raise ProviderError("the model server's answer has tool_calls that are not a list of objects")
-        for call in calls:
-            entry = self._call_for(call, whole)
-            ident = call.get("id")
-            if isinstance(ident, str) and ident:
-                entry.id = ident
-            function = call.get("function")
-            if not isinstance(function, dict):
-                continue
-            name, arguments = function.get("name"), function.get("arguments")
-            if isinstance(name, str):
-                self._grow(name)
-                entry.name.append(name)
-            if arguments is not None:
-                text = arguments if isinstance(arguments, str) else _written(arguments)
-                self._grow(text)
-                entry.arguments.append(text)
-
-    def _call_for(self, call: dict[str, Any], whole: bool) -> _Call:
-        """Which call a piece belongs to: by index; without one, an id that is new starts the next call."""
-        index = call.get("index")
-        if whole or not isinstance(index, int):
-            last = max(self._calls, default=-1)
-            ident = call.get("id")
-            fresh = whole or last < 0 or (bool(ident) and ident != self._calls[last].id)
-            index = last + 1 if fresh else last
+    def call(self, index: int) -> ToolCallBuilder:
+        """The call of that number, from 0 on. Raises :class:`ProviderError`."""
         if not 0 <= index < self._bounds.tool_calls:
             raise ProviderError(f"the model asked for more than {self._bounds.tool_calls} tool calls at once")
-        return self._calls.setdefault(index, _Call())
+        return self._calls.setdefault(index, ToolCallBuilder(self._grow))
+
+    def count(self, read: Any, written: Any, cached: Any = 0) -> None:
+        """Tokens read, tokens written, and how many of those read had been kept; what is no number is 0."""
+        told = counted(read)
+        self._tokens = told, counted(written), min(told, counted(cached))
+
+    def done(self, stop: StopReason) -> None:
+        """The server says why it ends."""
+        self.complete, self._stop = True, stop
+
+    def end(self) -> None:
+        """The server says that nothing more comes."""
+        self.complete = self.over = True
+
+    def reported(self, error: Any) -> ProviderError:
+        """The error that the server tells of inside its answer."""
+        self._reported_one = True
+        return fault_of(f"the model server reports an error: {error_words(error, self._secret)}", error=error)
+
+    def rest(self) -> str:
+        """What is to be shown after the last piece."""
+        return self._shown.rest()
 
     def _grow(self, text: str) -> None:
         self._bytes += len(text.encode("utf-8", "replace"))
@@ -169,13 +168,14 @@ class AnswerBuilder:
             while ident in used:
                 ident += "_"
             used.add(ident)
-            name = without_key(well_formed("".join(entry.name)), self._key)[:_MAX_LABEL]
-            arguments = arguments_without_key(well_formed("".join(entry.arguments)), self._key)
+            name = without_key(well_formed(entry.name), self._key)[:_MAX_LABEL]
+            arguments = arguments_without_key(well_formed(entry.arguments), self._key)
             calls.append(ToolCall(name, arguments or "{}", ident))
-        written = json.dumps([text, [[c.name, c.arguments] for c in calls]], ensure_ascii=False)
-        if len(written.encode()) > self._bounds.answer_bytes:
+        said = json.dumps([text, [[c.name, c.arguments] for c in calls]], ensure_ascii=False)
+        if len(said.encode()) > self._bounds.answer_bytes:
             raise self._too_large()
-        return ModelAnswer("ok", text, tuple(calls), *self._tokens)
+        stop: StopReason = "tool_calls" if calls and self._stop == "stop" else self._stop
+        return ModelAnswer("ok", text, tuple(calls), *self._tokens, stop_reason=stop)
 
 
 def error_words(error: Any, secret: str = "") -> str:
@@ -192,28 +192,14 @@ def excerpt(foreign: Any, limit: int = 300, secret: str = "") -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def _written(arguments: Any) -> str:
+def written(arguments: Any) -> str:
+    """The JSON of arguments that came as an object. Raises :class:`ProviderError`."""
     try:
         return json.dumps(arguments, ensure_ascii=False)
     except RecursionError as error:
         raise ProviderError("the model's tool arguments are nested too deeply") from error
 
 
-def _content(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list):
-        parts = [part.get("text") for part in content if isinstance(part, dict)]
-        return "".join(part for part in parts if isinstance(part, str))
-    return ""
-
-
-def _counted(usage: dict[str, Any]) -> tuple[int, int, int]:
-    """Tokens read, tokens written, and how many of those read had been kept."""
-    read, details = _count(usage.get("prompt_tokens")), usage.get("prompt_tokens_details")
-    cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else 0
-    return read, _count(usage.get("completion_tokens")), min(read, cached)
-
-
-def _count(value: Any) -> int:
+def counted(value: Any) -> int:
+    """A number of tokens; 0 for what is none."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else 0

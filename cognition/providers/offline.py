@@ -39,12 +39,13 @@ class Offline:
         step = plan(question.messages, {tool.name for tool in question.tools})
         if isinstance(step, Call):
             number = len(newest_request(question.messages)[1]) + 1
-            return ModelAnswer("ok", "", (ToolCall(step.tool, step.arguments, f"step_{number}"),))
+            call = ToolCall(step.tool, step.arguments, f"step_{number}")
+            return ModelAnswer("ok", "", (call,), stop_reason="tool_calls")
         for number, word in enumerate(_WORD.findall(step.text)):
             watcher.show(word)
             if number % _WORDS_AT_ONCE == 0:
                 await asyncio.sleep(0)
-        return ModelAnswer("ok", step.text)
+        return ModelAnswer("ok", step.text, stop_reason="stop")
 
     async def close(self) -> None:
         return None

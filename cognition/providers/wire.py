@@ -1,4 +1,4 @@
-"""One question as the JSON body of ``POST /chat/completions``. Pure.
+"""The messages of a question as servers take them. Pure.
 
 A session outlives its provider and may hold what a model once said wrongly: a tool name no server accepts,
 arguments that are not JSON. Sent back as they are, they would make the server refuse every later turn of the
@@ -22,27 +22,7 @@ _READ = (*_KEYS, "status", "truncated")
 _NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-def request_body(question: Question, default_model: str, stream: bool) -> bytes:
-    """UTF-8 JSON. Lone surrogates are written as escapes."""
-    body: dict[str, Any] = {"stream": stream}
-    if stream:
-        body["stream_options"] = {"include_usage": True}
-    if question.max_tokens:
-        body["max_tokens"] = question.max_tokens
-    if question.tools:
-        body["tools"] = [
-            {
-                "type": "function",
-                "function": {"name": t.name, "description": t.description, "parameters": dict(t.parameters)},
-            }
-            for t in question.tools
-        ]
-    model = _encoded(question.model or default_model)
-    messages = b",".join(map(encoded_message, _noted(question)))
-    return b'{"model":%b,"messages":[%b],%b' % (model, messages, _encoded(body)[1:])
-
-
-def _noted(question: Question) -> Sequence[Mapping[str, Any]]:
+def noted(question: Question) -> Sequence[Mapping[str, Any]]:
     """The messages, and the note behind them: what a provider keeps of their beginning stays the same. It goes into the
     last one if that is the user's: some servers refuse two of one role in a row.
     """
@@ -55,6 +35,29 @@ def _noted(question: Question) -> Sequence[Mapping[str, Any]]:
     return (*messages, {"role": "user", "content": note})
 
 
+def sent_messages(question: Question) -> list[dict[str, Any]]:
+    """All of them, and the note, in the OpenAI chat shape and in a form that servers take."""
+    return [json.loads(encoded_message(message)) for message in noted(question)]
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    """Those fields of a request that say something."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def is_strict(schema: Any) -> bool:
+    """Whether a schema is one that OpenAI holds a model to: no object in it may have other keys, or lack one."""
+    if isinstance(schema, list):
+        return all(map(is_strict, schema))
+    if not isinstance(schema, dict):
+        return True
+    if schema.get("type") == "object" or "properties" in schema:
+        named = schema.get("properties") or {}
+        if schema.get("additionalProperties") is not False or set(named) != set(schema.get("required") or ()):
+            return False
+    return all(map(is_strict, schema.values()))
+
+
 class EncodedMessage(Mapping[str, Any]):
     """A message that may be asked again and again: its encoding, and what providers read of it. Both are bytes, so that
     ``size`` is what it takes, whatever it is made of; what nobody reads is not held.
@@ -64,7 +67,7 @@ class EncodedMessage(Mapping[str, Any]):
 
     def __init__(self, message: Mapping[str, Any]) -> None:
         wire = wire_message(message)
-        self.encoded = _encoded(wire)
+        self.encoded = encoded(wire)
         read = {key: message[key] for key in _READ if key in message}
         calls = {"tool_calls": wire["tool_calls"]} if "tool_calls" in wire else {}
         self._packed: bytes = msgpack.packb({**read, **calls}, unicode_errors="surrogatepass")
@@ -91,10 +94,10 @@ class EncodedMessage(Mapping[str, Any]):
 
 
 def encoded_message(message: Mapping[str, Any]) -> bytes:
-    return message.encoded if isinstance(message, EncodedMessage) else _encoded(wire_message(message))
+    return message.encoded if isinstance(message, EncodedMessage) else encoded(wire_message(message))
 
 
-def _encoded(value: Any) -> bytes:
+def encoded(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
 
 

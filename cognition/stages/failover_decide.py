@@ -1,4 +1,7 @@
-"""Around the questions of ``execute``: what follows when a provider fails. Behind it: what came of that."""
+"""Around the questions of ``execute``: what follows when a provider fails. Behind it: what came of that.
+
+Where a router has chosen the model it says who is asked next too, and nobody beyond what the sender may have.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ def around(execute: Stage) -> Stage:
         config = turn.config.failover
         if not config.enabled:
             return await execute(turn)
-        chain = chain_of(Place(turn.provider, turn.model), config)
+        others = turn.fallbacks if turn.tier else config.fallback_order
+        chain = chain_of(Place(turn.provider, turn.model), others)
         failover = Failover(turn.ask, turn.sys.random, chain, config)
         outcome = await execute(replace(turn, ask=failover.ask))
         if not isinstance(outcome, Continue):

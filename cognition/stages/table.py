@@ -10,6 +10,7 @@ from cognition.stages.context_guard import context_guard
 from cognition.stages.execute import execute
 from cognition.stages.failover_decide import around, failover_decide
 from cognition.stages.history_sanitize import history_sanitize
+from cognition.stages.route import route
 from cognition.stages.tool_split import tool_split
 from cognition.turn.builder import PipelineBuilder
 from cognition.turn.order import builder_of
@@ -18,6 +19,7 @@ from cognition.turn.stage import Stage, Wrap
 RUNS: Mapping[str, Stage] = {
     "history_sanitize": history_sanitize,
     "classify": classify,
+    "route": route,
     "context_guard": context_guard,
     "tool_split": tool_split,
     "execute": execute,

@@ -13,6 +13,7 @@ from typing import Literal
 from cognition.config.agent_config import AgentConfig
 from cognition.context import ContextBounds, Record
 from cognition.failover.asking import Attempt
+from cognition.routing.router import Router
 from kernel.abi import Message, ModelAnswer, ModelRequest, StageReport, Syscalls
 
 UNKNOWN_COMPLEXITY = 0.5
@@ -49,10 +50,12 @@ class AgentTurn:
     system prompt, history, the question, what is recalled. ``exchange``: what this turn adds to the session: the
     question, calls and results. ``tools``: what is offered. ``ask``: puts a question to a model; a stage may wrap it.
     ``questions``: how many were put. ``task_type``: what kind of work it is, empty as long as no stage has said, and
-    ``complexity`` how much of it, from 0 to 1. ``notes``: internal records that the session is to keep before the
-    exchange. ``attempts``: questions that a provider failed to answer. ``reply``: what is to be said, None as long as
-    nobody knows; ``over``: a stage has answered or given up before the end. ``stages``: what came of those that ran,
-    in order.
+    ``complexity`` how much of it, from 0 to 1. ``router`` says which model is asked, None where the configuration does.
+    ``tier`` and ``context_window`` (in tokens, 0 for unknown) are of what it found, and ``fallbacks`` the models,
+    ``provider/model``, to ask in that order when that one fails. ``notes``: internal records that the session is to
+    keep before the exchange. ``attempts``: questions that a provider failed to answer. ``reply``: what is to be said,
+    None as long as nobody knows; ``over``: a stage has answered or given up before the end. ``stages``: what came of
+    those that ran, in order.
     """
 
     message: Message
@@ -71,12 +74,23 @@ class AgentTurn:
     complexity: float = UNKNOWN_COMPLEXITY
     notes: tuple[Record, ...] = ()
     attempts: tuple[Attempt, ...] = ()
+    router: Router | None = None
+    fallbacks: tuple[str, ...] = ()
+    tier: str = ""
+    context_window: int = 0
     reply: Reply | None = None
     over: bool = False
     stages: tuple[StageReport, ...] = ()
 
     @classmethod
-    def begin(cls, message: Message, sys: Syscalls, config: AgentConfig, bounds: ContextBounds) -> AgentTurn:
+    def begin(
+        cls,
+        message: Message,
+        sys: Syscalls,
+        config: AgentConfig,
+        bounds: ContextBounds,
+        router: Router | None = None,
+    ) -> AgentTurn:
         """A turn to which nothing has been done yet."""
         question: Record = {"role": "user", "content": message.text}
         questions = Questions(sys)
@@ -90,6 +104,7 @@ class AgentTurn:
             exchange=(question,),
             provider=config.provider,
             model=config.model,
+            router=router,
         )
 
     @property

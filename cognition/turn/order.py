@@ -20,8 +20,13 @@ ORDER: tuple[StageSpec, ...] = (
         absent=f"a task has no type, and counts as one of complexity {UNKNOWN_COMPLEXITY}",
     ),
     StageSpec(
+        "route",
+        after=frozenset({"history_sanitize", "classify"}),
+        absent="the provider and model of the configuration are asked",
+    ),
+    StageSpec(
         "context_guard",
-        after=frozenset({"history_sanitize"}),
+        after=frozenset({"history_sanitize", "route"}),
         absent="the model is shown the system prompt, the history and the question, and nothing is recalled",
         loud=True,
     ),

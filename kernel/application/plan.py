@@ -153,11 +153,15 @@ class Plan:
 
 def _stays(slot: Present, wanted: ProcessSpec, differing: Collection[str]) -> bool:
     """Whether its supervisor would not take another spec of it: it has one for all its children, or would have to keep
-    a temporary one that does not run. And a budget of what is measured is for what is made with it.
+    a temporary one that does not run. Whether a supervisor makes its children of a template stays, too, and a budget of
+    what is measured is for what is made with it.
     """
     temporary = "restart" in differing and wanted.restart == "temporary"
+    made_of = "template" in differing and None in (wanted.template, slot.spec.template)
     measured = "budget" in differing and not may_change(slot.spec.budget, wanted.budget)
-    return bool(differing) and (slot.dynamic or measured or (temporary and slot.state != "running"))
+    return bool(differing) and (
+        slot.dynamic or made_of or measured or (temporary and slot.state != "running")
+    )
 
 
 def _turn(wanted: ProcessSpec, differing: Collection[str]) -> int:

@@ -56,7 +56,9 @@ class Kill(Reasoned):
 class ChangeRequest(OfTarget):
     """What is to be another, None for what stays: of a child ``restart``, ``shutdown_s``, ``on_logical``, whether it is
     ``significant``, ``turn_timeout_s`` (from its next turn on) and ``mailbox`` (from the next message on); of a
-    supervisor ``intensity`` [restarts, seconds], ``strategy`` and ``auto_shutdown``. The words are those of a spawn.
+    supervisor ``intensity`` [restarts, seconds], ``strategy`` and ``auto_shutdown``; of one that makes its children of
+    a template ``child_restart``, ``child_shutdown_s``, ``on_logical``, ``turn_timeout_s`` and ``mailbox`` of those it
+    makes from then on. The words are those of a spawn.
     """
 
     _: KW_ONLY
@@ -69,6 +71,8 @@ class ChangeRequest(OfTarget):
     auto_shutdown: AutoShutdown | None = None
     turn_timeout_s: TurnS | None = None
     mailbox: Mailbox | None = None
+    child_restart: Restart | None = None
+    child_shutdown_s: ShutdownS | None = None
 
     @property
     def wanted(self) -> dict[str, Any]:

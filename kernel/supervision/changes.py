@@ -1,7 +1,8 @@
 """A supervisor's flags, and the spec of a child, are changed while it runs. No child is touched.
 
 What counts when something ends counts as it is then: intensity, strategy, restart type, what ends the whole. Restarts
-that were charged stay so; those beyond a new, smaller intensity do nothing before the next failure.
+that were charged stay so; those beyond a new, smaller intensity do nothing before the next failure. Of a new template
+are the children that are added from then on; the others are as they were made, over their restarts too.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ def change_flags(sup: Supervisor, flags: Flags) -> Result:
     refuse_closing(sup)
     refuse("bad_flags", "flags", flags.check() + strategy_faults(flags))
     refuse("bad_combination", "flags", combination_faults(flags))
-    if flags.template != sup.flags.template:
-        refuse("simple_one_for_one", "flags", ["the template, and whether there is one, stay as they are"])
+    if (flags.template is None) != (sup.flags.template is None):
+        refuse("simple_one_for_one", "flags", ["whether children are made of a template stays as it is"])
     if flags.auto_shutdown == "never" and sup.flags.auto_shutdown != "never":
         named = [child.spec.id for child in sup.table.values() if child.spec.significant]
         if named:

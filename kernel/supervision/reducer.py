@@ -165,7 +165,10 @@ def begin(flags: Flags, children: Iterable[tuple[ChildSpec, SlotState]] = ()) ->
     begun: dict[str, Child] = {}
     effects: list[Effect] = []
     for spec, slot in children:
-        check_child(flags, spec)
+        if dynamic:  # it may be of an earlier template
+            refuse("bad_spec", f"child {spec.id!r}", spec.check())
+        else:
+            check_child(flags, spec)
         if spec.id in begun:
             raise SupervisionError("bad_spec", f"child {spec.id!r} is listed twice: give each its own id")
         if spec.restart == "temporary":

@@ -1,6 +1,7 @@
-"""A scripted model server with an OpenAI-compatible face, as a process of its own on loopback.
+"""A scripted model server, as a process of its own on loopback. It has the face of each kind of provider
+(``dialects.py``), by the path that is asked; that of an OpenAI-compatible one by all others.
 
-``python tests/servers/model_server.py --port 0 --script FILE`` prints its port as the first line, then serves
+``python -m tests.servers.model_server --port 0 --script FILE`` prints its port as the first line, then serves
 until it is killed; with ``--exit-with-stdin`` also until its standard input ends. With ``--tls FILE``, a key and a
 certificate, it speaks TLS. Standard library only.
 
@@ -16,13 +17,15 @@ An answer has some of these keys:
   text, words_ms      the text; when streamed, in words, with a pause before each
   tool_calls          list of {"name", "arguments"}; arguments are an object, or text that is sent as it is
   faults              list of answers given first, one a request, before this answer's own turn comes
-  status, retry_after, error, location   an HTTP status other than 200, with these headers and error message
+  status, retry_after, error, location   an HTTP status other than 200, with these headers and error message;
+                      error_type: the provider's word for it
   cut_after           end the connection without an end marker after so many stream chunks (or half of a body)
   raw                 text sent as the body instead; with raw_hex, the bytes; content_type and headers apply
   endless             "text": a stream that never ends; "comments": keep-alives for ever;
                       "silence": nothing at all; "line": one line without end
   big_bytes           text of that many bytes
   cached_tokens       how many of the tokens read it says it had kept
+  headers             of the head, beside the usual ones
 
 ``GET /requests`` gives everything that was asked so far: path, headers (lower case), body, and whether who asked has
 ``left`` before the end of the answer.
@@ -40,6 +43,18 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.servers.dialects import (
+    FORMATS,
+    WireFormat,
+    arguments_of,
+    counts,
+    event,
+    halves,
+    openai_error,
+    said_text,
+    words_of,
+)
 
 Json = dict[str, Any]
 
@@ -71,8 +86,8 @@ class Script:
 def rounds(body: Json) -> int:
     """How many assistant messages stand behind the newest user message."""
     count = 0
-    for message in body["messages"]:
-        role = message["role"]
+    for message in body.get("messages") or body["input"]:
+        role = message.get("role")
         count = 0 if role == "user" else count + (role == "assistant")
     return count
 
@@ -119,18 +134,18 @@ class Handler(BaseHTTPRequestHandler):
                 headers["Retry-After"] = str(answer["retry_after"])
             if "location" in answer:
                 headers["Location"] = answer["location"]
-            words = answer.get("error", "scripted fault")
-            self._whole(status, json.dumps({"error": {"message": words}}).encode(), headers)
+            told = self._format.error(answer.get("error_type", ""), answer.get("error", "scripted fault"))
+            self._whole(status, json.dumps(told).encode(), headers)
         elif "raw" in answer or "raw_hex" in answer:
             data = bytes.fromhex(answer["raw_hex"]) if "raw_hex" in answer else answer["raw"].encode()
-            usual = "text/event-stream" if body.get("stream") else "application/json"
+            usual = self._format.content_type if body.get("stream") else "application/json"
             self._whole(200, data, headers, answer.get("content_type", usual))
         elif answer.get("endless"):
             self._endless(answer["endless"])
         elif body.get("stream"):
             self._stream(answer, body)
         else:
-            data = json.dumps(completion(answer, body)).encode()
+            data = json.dumps(self._format.whole(answer, body)).encode()
             self._whole(200, data, headers, cut="cut_after" in answer)
 
     def _whole(
@@ -145,10 +160,16 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(data[: len(data) // 2] if cut else data)
         self.close_connection = self.close_connection or cut
 
-    def _begin_stream(self) -> None:
+    @property
+    def _format(self) -> WireFormat:
+        return next((FORMATS[end] for end in FORMATS if self.path.endswith(end)), CHAT)
+
+    def _begin_stream(self, headers: Json) -> None:
         self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream; charset=utf-8")
+        self.send_header("Content-Type", self._format.content_type)
         self.send_header("Transfer-Encoding", "chunked")
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.end_headers()
 
     def _chunk(self, data: bytes) -> None:
@@ -156,41 +177,34 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def _stream(self, answer: Json, body: Json) -> None:
-        self._begin_stream()
-        for number, chunk in enumerate(stream_chunks(answer, body)):
+        self._begin_stream(answer.get("headers", {}))
+        for number, piece in enumerate(self._format.pieces(answer, body)):
             if number == answer.get("cut_after"):
                 self.close_connection = True
                 return
             if answer.get("words_ms"):
                 time.sleep(answer["words_ms"] / 1000)
-            self._chunk(b"data: " + json.dumps(chunk).encode() + b"\n\n")
-        self._chunk(b"data: [DONE]\n\n")
+            self._chunk(piece)
         self._chunk(b"")
 
     def _endless(self, what: str) -> None:
         piece = {
-            "text": b"data: " + json.dumps(delta({"content": "more "})).encode() + b"\n\n",
+            "text": chat_event(delta({"content": "more "})),
             "comments": b": still here\n\n",
             "line": b"x" * 65536,
             "silence": b"",
         }[what]
-        self._begin_stream()
+        self._begin_stream({})
         while True:
             if piece:
                 self._chunk(piece)
             time.sleep(0.0 if what == "line" else 0.001)
 
 
-def said_text(answer: Json) -> str:
-    return "x" * answer["big_bytes"] if "big_bytes" in answer else str(answer.get("text", ""))
-
-
 def wire_calls(answer: Json) -> list[Json]:
     calls = []
     for index, call in enumerate(answer.get("tool_calls", ())):
-        arguments = call["arguments"]
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        function = {"name": call["name"], "arguments": text}
+        function = {"name": call["name"], "arguments": arguments_of(call)}
         ident = call.get("id", f"call_{index}")
         calls.append({"index": index, "id": ident, "type": "function", "function": function})
     return calls
@@ -201,12 +215,14 @@ def completion(answer: Json, body: Json) -> Json:
     message: Json = {"role": "assistant", "content": said_text(answer) or None}
     if calls:
         message["tool_calls"] = calls
-    choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
+    finish = answer.get("finish", "tool_calls" if calls else "stop")
+    choice = {"index": 0, "message": message, "finish_reason": finish}
     return {"object": "chat.completion", "model": body["model"], "choices": [choice], "usage": usage(answer)}
 
 
 def usage(answer: Json) -> Json:
-    used: Json = {"prompt_tokens": 10, "completion_tokens": len(said_text(answer).split())}
+    read, written, _ = counts(answer)
+    used: Json = {"prompt_tokens": read, "completion_tokens": written}
     if "cached_tokens" in answer:
         used["prompt_tokens_details"] = {"cached_tokens": answer["cached_tokens"]}
     return used
@@ -220,21 +236,33 @@ def delta(said: Json, finish: str | None = None) -> Json:
 def stream_chunks(answer: Json, body: Json) -> Iterator[Json]:
     """The chunks of one answer: role, words, tool calls in pieces, the end, usage."""
     yield delta({"role": "assistant", "content": ""})
-    words = said_text(answer).split(" ")
-    for number, word in enumerate(words):
-        if word:
-            yield delta({"content": word + (" " if number + 1 < len(words) else "")})
+    for word in words_of(answer):
+        yield delta({"content": word})
     calls = wire_calls(answer)
     for call in calls:
         arguments = call["function"]["arguments"]
-        half = len(arguments) // 2
         opening = {**call, "function": {"name": call["function"]["name"], "arguments": ""}}
         yield delta({"tool_calls": [opening]})
-        for piece in (arguments[:half], arguments[half:]):
+        for piece in halves(arguments):
             yield delta({"tool_calls": [{"index": call["index"], "function": {"arguments": piece}}]})
-    yield delta({}, "tool_calls" if calls else "stop")
+    if "reports" in answer:
+        yield {"error": answer["reports"]}
+        return
+    yield delta({}, answer.get("finish", "tool_calls" if calls else "stop"))
     if (body.get("stream_options") or {}).get("include_usage"):
         yield {"object": "chat.completion.chunk", "choices": [], "usage": usage(answer)}
+
+
+def chat_event(told: Json) -> bytes:
+    return event(told, named=False)
+
+
+def chat_events(answer: Json, body: Json) -> Iterator[bytes]:
+    yield from map(chat_event, stream_chunks(answer, body))
+    yield b"data: [DONE]\n\n"
+
+
+CHAT = WireFormat(completion, chat_events, openai_error)
 
 
 def exit_with_stdin() -> None:

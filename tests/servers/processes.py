@@ -15,7 +15,7 @@ from typing import Any
 from tests.patience import HANG_S
 from tests.servers.certificates import Certificates
 
-MODEL_SERVER = Path(__file__).with_name("model_server.py")
+ROOT = Path(__file__).parents[2]
 
 
 class ModelServer:
@@ -46,9 +46,10 @@ def model_server(
     """A model server with that script (see ``model_server.py``), gone at the end of the block."""
     path = directory / f"script-{len(list(directory.glob('script-*')))}.json"
     path.write_text(json.dumps(script), encoding="utf-8")
-    argv = [sys.executable, str(MODEL_SERVER), "--port", "0", "--script", str(path)]
+    argv = [sys.executable, "-m", "tests.servers.model_server", "--port", "0", "--script", str(path)]
     process = subprocess.Popen(
         [*argv, "--exit-with-stdin", *(["--tls", str(tls.server)] if tls else [])],
+        cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -25,6 +25,7 @@ from cognition.turn.order import builder_of
 from kernel.operations.node import Setting
 from weftos.config.app_file import App, read_app
 from weftos.config.config_file import ConfigError, KeyPath, find_line, read_toml
+from weftos.config.routing import routing_faults
 from weftos.config.settings import TABLES, Settings
 from weftos.safe_text import safe_text
 
@@ -182,6 +183,9 @@ class _Layers:
                 self._faults.append(f"{where}: {fault}")
         if settings is not None and not self._faults:
             self._check_pipeline(settings)
+            self._faults += [
+                f"{self._origin_near((key,))}: {words}" for key, words in routing_faults(settings)
+            ]
         if settings is None or self._faults:
             raise ConfigError(*self._faults)
         return settings
@@ -263,7 +267,8 @@ def _resolve(key: KeyPath) -> FieldInfo | None:
         if depth == 1 and key[0] in TABLES:
             model = TABLES[key[0]]
         if get_origin(model) is dict:
-            model, field = get_args(model)[1], None
+            model = get_args(model)[1]
+            field = None if _is_table(model) else FieldInfo.from_annotation(model)
             continue
         names = _names(model)
         if part not in names:

@@ -23,5 +23,8 @@ class ProviderKind:
 
 KINDS: Mapping[str, ProviderKind] = {
     "openai": ProviderKind("cognition.providers.openai_compatible:build", True, True),
+    "openai_responses": ProviderKind("cognition.providers.openai_responses:build", True, True),
+    "anthropic": ProviderKind("cognition.providers.anthropic:build", True, False),
+    "ollama": ProviderKind("cognition.providers.ollama:build", True, False),
     "offline": ProviderKind("cognition.providers.offline:build", False, False),
 }

@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from cognition.config.agent_config import AgentConfig
+from cognition.config.routing_config import RoutingConfig
 from kernel.bounds import Bounds
 from kernel.bounds import check as check_bounds
 from kernel.budget.price import NOTHING, Price
@@ -238,6 +239,32 @@ class ProviderSettings(Section):
         return self
 
 
+class KnownModelSettings(Section):
+    """One of ``[[models]]``: ``name`` is ``provider/model``. ``context_window``: how many tokens it takes, 0 when
+    nobody has said it. ``input``, ``output``, ``cached``: what it costs, as in ``[providers.NAME.prices.MODEL]``, which
+    goes before. ``tier``: that of ``[routing]`` that it is in, behind those that are listed there.
+    """
+
+    name: Annotated[str, Field(min_length=1, max_length=256)]
+    context_window: Annotated[int, Field(ge=0, le=100_000_000)] = 0
+    input: PriceText | None = None
+    output: PriceText | None = None
+    cached: PriceText | None = None
+    tier: Literal["free", "standard", "premium", "elite"] | None = None
+
+    @model_validator(mode="after")
+    def _priced_whole(self) -> KnownModelSettings:
+        if (self.input is None) != (self.output is None) or (self.cached is not None and self.input is None):
+            raise ValueError(f"{self.name[:64]} has a price in part: say input and output")
+        return self
+
+    def price(self) -> Price | None:
+        """What it costs; None: nobody has said it."""
+        if self.input is None or self.output is None:
+            return None
+        return PriceSettings(input=self.input, output=self.output, cached=self.cached).price()
+
+
 class ModelSettings(Section):
     """What a process gets that asks for no provider or model. Empty ``default_model``: the provider's own."""
 
@@ -315,7 +342,7 @@ class MemorySettings(Section):
     budget_tokens: Annotated[int, Field(ge=0, le=1_000_000)] = 1_500
 
 
-TABLES: Mapping[str, type] = {"agent": AgentConfig}
+TABLES: Mapping[str, type] = {"agent": AgentConfig, "routing": RoutingConfig}
 """Sections whose schema is cognition's own: what agents are told of it, cells check by the same."""
 
 
@@ -347,6 +374,8 @@ class Settings(Section):
     providers: dict[Name, ProviderSettings] = Field(default_factory=dict, max_length=64)
     model: ModelSettings = ModelSettings()
     agent: dict[str, Any] = Field(default_factory=dict)
+    routing: dict[str, Any] = Field(default_factory=dict)
+    models: list[KnownModelSettings] = Field(default_factory=list, max_length=1000)
     tools: dict[Name, ToolSettings] = Field(default_factory=dict, max_length=1000)
     behaviours: dict[Name, BehaviourSettings] = Field(default_factory=dict, max_length=1000)
     limits: LimitSettings = LimitSettings()

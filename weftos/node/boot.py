@@ -56,6 +56,7 @@ from mesh.identity.peers import Peer
 from mesh.mesh import Mesh
 from weftos import __version__
 from weftos.config.config import Config, load
+from weftos.config.routing import price_of, told_routing
 from weftos.config.settings import Settings
 from weftos.errors import WeftosError
 from weftos.helpers.commands import archive_command, gateway_told
@@ -68,7 +69,7 @@ from weftos.node.accepting import MOST_SAID, configured, contradictions, record_
 from weftos.node.archive_link import ArchiveLink
 from weftos.node.collector import Collector
 from weftos.node.engines import make_engine
-from weftos.node.gates import GATES
+from weftos.node.gates import gates_of
 from weftos.node.mesh_wiring import called_the_same, make_mesh, open_mesh
 from weftos.node.protected import others_faults, protected_paths
 from weftos.node.reconciler import Reconciler
@@ -213,8 +214,7 @@ class NodeGateway:
 
     def price(self, provider: str, model: str) -> Price | None:
         """What the configuration says that a resolved model costs."""
-        known = self._settings.providers.get(provider)
-        return None if known is None else known.price(model)
+        return price_of(self._settings, provider, model)
 
 
 class Stop:
@@ -530,7 +530,14 @@ async def _kernel(
 
     recorder = Recorder(context.ledger, context.state, signals)
     env = Environment(
-        boot, bounds, GATES, _behaviours(config), note, archive.ask, mesh=mesh, name=context.name
+        boot,
+        bounds,
+        gates_of(config.settings),
+        _behaviours(config),
+        note,
+        archive.ask,
+        mesh=mesh,
+        name=context.name,
     )
     registry = Registry(builtin_declarations())
     if sources:
@@ -594,6 +601,8 @@ def _record_boot(context: BootContext, recorder: Recorder, peers: Sequence[Peer]
 
 def _behaviours(config: Config) -> dict[str, BehaviourEntry]:
     told = {"recall_tokens": config.settings.memory.budget_tokens, **config.settings.agent}
+    if (routing := told_routing(config.settings)) is not None:
+        told["routing"] = routing
     known = {AGENT.name: replace(AGENT, config=told)}
     for name, entry in config.settings.behaviours.items():
         package = f"{entry.import_.partition(':')[0].partition('.')[0]}|{':'.join(entry.python_path)}"

@@ -18,7 +18,10 @@ from kernel.policy.limits.topics import topics_gate
 from kernel.policy.peers import peers_gate
 from kernel.policy.proposal import Gate
 from kernel.policy.roles import roles_gate
+from kernel.policy.routes import RoutesGate
 from kernel.policy.scope import scope_gate
+from weftos.config.routing import route_rights
+from weftos.config.settings import Settings
 
 GATES: tuple[Gate, ...] = (
     peers_gate,
@@ -38,3 +41,8 @@ GATES: tuple[Gate, ...] = (
     topics_gate,
     budgets_gate,
 )
+
+
+def gates_of(settings: Settings) -> tuple[Gate, ...]:
+    """Those of every node, and the one that a configuration makes."""
+    return (*GATES, RoutesGate(route_rights(settings)))

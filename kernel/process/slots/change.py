@@ -27,7 +27,15 @@ from kernel.supervision.reducer import (
 )
 
 OF_A_CHILD = ("restart", "shutdown_s", "significant", "on_logical", "turn_timeout_s", "budget", "mailbox")
-OF_ITS_FLAGS = ("intensity", "strategy", "auto_shutdown")
+OF_ITS_FLAGS = ("intensity", "strategy", "auto_shutdown", "template")
+OF_ITS_TEMPLATE = {
+    "child_restart": "restart",
+    "child_shutdown_s": "shutdown_s",
+    "on_logical": "on_logical",
+    "turn_timeout_s": "turn_timeout_s",
+    "mailbox": "mailbox",
+}
+"""What is said to a supervisor of the children that it makes of a template, and what that is of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,7 @@ def change_of(
     slot = slots.get(address)
     if slot is None:
         raise NotFound(f"there is no slot at {address}")
+    fields = _templated(slot, fields)
     _check_fields(slot, fields)
     spec = replace(slot.spec, **fields)
     if child_spec(replace(spec, shutdown_s=None)) == child_spec(spec):
@@ -84,9 +93,21 @@ def _is_enough(book: Book, address: str, lines: Mapping[Resource, int]) -> bool:
     return all(replace(had[each], granted=most).percent < 100 for each, most in lines.items() if each in had)
 
 
+def _templated(slot: Slot, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """With a whole template in the place of what is said of it."""
+    template = slot.spec.template
+    of_it = {OF_ITS_TEMPLATE[name]: value for name, value in fields.items() if name in OF_ITS_TEMPLATE}
+    if template is None or not of_it:
+        return fields
+    others = {name: value for name, value in fields.items() if name not in OF_ITS_TEMPLATE}
+    return {**others, "template": replace(template, **of_it)}
+
+
 def _check_fields(slot: Slot, fields: Mapping[str, Any]) -> None:
     if not fields:
         raise Invalid(f"say what of {slot.address} is to be changed")
+    if none := [name for name in fields if name in ("child_restart", "child_shutdown_s")]:
+        raise Invalid(f"{', '.join(none)} is of a template, and {slot.address} has none")
     if unknown := [name for name in fields if name not in (*OF_A_CHILD, *OF_ITS_FLAGS)]:
         raise Invalid(f"{', '.join(unknown)} cannot be changed: stop, remove and spawn it anew")
     if slot.address == USER and set(fields) != {"intensity"}:

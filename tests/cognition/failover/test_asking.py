@@ -107,8 +107,7 @@ def test_who_has_answered_is_asked_the_next_question_and_who_was_given_up_is_not
 
 
 def test_the_chain_is_the_route_and_then_the_configured_order_each_once() -> None:
-    config = FailoverConfig(fallback_order=("b", "a/m1", "c/m3/x"))
-    assert chain_of(A, config) == (A, B, Place("c", "m3/x"))
+    assert chain_of(A, ("b", "a/m1", "c/m3/x")) == (A, B, Place("c", "m3/x"))
 
 
 def test_every_kind_of_error_means_something() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from cognition.errors import ProviderError, TransientProviderError
 from cognition.providers.answer import MAX_PARTS, AnswerBuilder, excerpt, load_object
 from cognition.providers.base import ProviderBounds
+from cognition.providers.openai_compatible import take_chunk
 from kernel.abi import ModelAnswer, ToolCall
 
 KEYS = [
@@ -43,7 +44,7 @@ JSON = st.recursive(
 def build(*chunks: dict[str, Any], bounds: ProviderBounds | None = None) -> ModelAnswer:
     builder = AnswerBuilder(bounds or ProviderBounds())
     for chunk in chunks:
-        builder.add(chunk)
+        take_chunk(builder, chunk)
     return builder.finish()
 
 

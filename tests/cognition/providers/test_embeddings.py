@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 from cognition.errors import ProviderError
 from cognition.providers.base import ProviderBounds
 from cognition.providers.embeddings import MAX_DIMENSIONS, Vectors, embeddings_body, parse_embeddings
-from cognition.providers.openai_compatible import OpenAICompatible, OpenAISettings
-from cognition.providers.retry import RetryPolicy
+from cognition.providers.openai_compatible import CHAT, OpenAICompatible
+from cognition.providers.served.retry import RetryPolicy
+from cognition.providers.served.served import Served
+from cognition.providers.served.settings import ServerSettings
 from tests.patience import HANG_S
 from tests.servers.processes import model_server
 
@@ -90,8 +92,10 @@ def embed(directory: Path, *answers: dict[str, Any], **bounds: Any) -> Vectors:
 
     async def run(base_url: str) -> Vectors:
         policy = RetryPolicy(base_s=0.001, max_s=0.002)
-        settings = OpenAISettings("local", base_url)
-        provider = OpenAICompatible(settings, "sk-secret-123456", policy, ProviderBounds(**bounds))
+        settings = ServerSettings("local", base_url)
+        provider = OpenAICompatible(
+            Served(CHAT, settings, "sk-secret-123456", policy, ProviderBounds(**bounds))
+        )
         try:
             return await provider.embed(["my car"], "words-1")
         finally:
@@ -138,7 +142,9 @@ def test_an_answer_much_larger_than_what_was_asked_for_is_refused(tmp_path: Path
 
 def test_without_a_model_it_says_what_to_set() -> None:
     async def run() -> None:
-        await OpenAICompatible(OpenAISettings("local", "http://127.0.0.1:9/v1"), "").embed(["x"], "")
+        await OpenAICompatible(Served(CHAT, ServerSettings("local", "http://127.0.0.1:9/v1"), "")).embed(
+            ["x"], ""
+        )
 
     with pytest.raises(ProviderError, match=r"set memory\.model for local"):
         asyncio.run(run())

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cognition.providers.answer import AnswerBuilder, excerpt
 from cognition.providers.base import ProviderBounds
 from cognition.providers.key_words import KeyFilter, arguments_without_key, without_key
+from cognition.providers.openai_compatible import take_chunk
 from kernel.abi import ModelAnswer
 
 KEY = 'sk-AbCdEf0123/"\\'
@@ -20,7 +21,7 @@ SHORT_ALPHABET = st.text(st.sampled_from("abAB-"), max_size=30)
 def answered(text: str, name: str, arguments: str, ident: str, key: str = KEY) -> ModelAnswer:
     builder = AnswerBuilder(ProviderBounds(), key)
     call = {"id": ident, "function": {"name": name, "arguments": arguments}}
-    builder.add({"choices": [{"message": {"content": text, "tool_calls": [call]}}]})
+    take_chunk(builder, {"choices": [{"message": {"content": text, "tool_calls": [call]}}]})
     return builder.finish()
 
 

@@ -13,8 +13,11 @@ import pytest
 
 from cognition.errors import ConfigurationError, ProviderError
 from cognition.providers.base import ProviderBounds, Question
-from cognition.providers.openai_compatible import OpenAICompatible, OpenAISettings, check_key
-from cognition.providers.retry import RetryPolicy
+from cognition.providers.openai_compatible import CHAT
+from cognition.providers.served.configured import check_key
+from cognition.providers.served.retry import RetryPolicy
+from cognition.providers.served.served import Served
+from cognition.providers.served.settings import ServerSettings
 from kernel.abi import ModelAnswer
 from tests.patience import HANG_S
 from tests.servers.processes import ModelServer, model_server
@@ -57,8 +60,8 @@ def ask(
     screen: Screen | None = None,
 ) -> ModelAnswer:
     async def run() -> ModelAnswer:
-        settings = OpenAISettings("local", server.base_url, "m", stream=stream)
-        provider = OpenAICompatible(settings, "", policy, bounds)
+        settings = ServerSettings("local", server.base_url, "m", stream=stream)
+        provider = Served(CHAT, settings, "", policy, bounds)
         try:
             return await provider.ask(QUESTION, screen or Screen())
         finally:
@@ -230,19 +233,19 @@ def test_a_server_that_does_not_stream_though_asked_to_is_understood(tmp_path: P
 
 def test_an_empty_answer_is_an_answer(tmp_path: Path) -> None:
     with model_server(tmp_path, {"answers": [{"text": ""}]}) as server:
-        assert ask(server) == ModelAnswer("ok", "", (), 10, 0)
+        assert ask(server) == ModelAnswer("ok", "", (), 10, 0, stop_reason="stop")
 
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_what_a_server_had_kept_of_a_question_is_counted(tmp_path: Path, stream: bool) -> None:
     with model_server(tmp_path, {"answers": [{"text": "a b", "cached_tokens": 6}]}) as server:
-        assert ask(server, stream=stream) == ModelAnswer("ok", "a b", (), 10, 2, 6)
+        assert ask(server, stream=stream) == ModelAnswer("ok", "a b", (), 10, 2, 6, stop_reason="stop")
 
 
 def test_no_more_questions_at_once_than_allowed(tmp_path: Path) -> None:
     async def run(server: ModelServer) -> None:
-        provider = OpenAICompatible(
-            OpenAISettings("local", server.base_url, "m"), "", ONCE, ProviderBounds(parallel=2)
+        provider = Served(
+            CHAT, ServerSettings("local", server.base_url, "m"), "", ONCE, ProviderBounds(parallel=2)
         )
         endless = [asyncio.ensure_future(provider.ask(QUESTION, Screen())) for _ in range(2)]
         screen = Screen()
@@ -264,7 +267,7 @@ def test_no_more_questions_at_once_than_allowed(tmp_path: Path) -> None:
 
 
 def test_without_a_model_the_question_is_not_sent(tmp_path: Path) -> None:
-    provider = OpenAICompatible(OpenAISettings("local", "http://127.0.0.1:9/v1"), "")
+    provider = Served(CHAT, ServerSettings("local", "http://127.0.0.1:9/v1"), "")
     with pytest.raises(ProviderError, match=r"providers\.local\.model"):
         asyncio.run(provider.ask(QUESTION, Screen()))
 
@@ -281,11 +284,11 @@ def test_without_a_model_the_question_is_not_sent(tmp_path: Path) -> None:
     ],
 )
 def test_addresses_that_cannot_work_are_named(url: str, words: str) -> None:
-    assert words in "; ".join(OpenAISettings("p", url).check())
+    assert words in "; ".join(ServerSettings("p", url).check())
 
 
 def test_a_good_address_has_no_fault() -> None:
-    assert OpenAISettings("p", "https://api.example.com:8443/v1/").check() == []
+    assert ServerSettings("p", "https://api.example.com:8443/v1/").check() == []
 
 
 @pytest.mark.parametrize("key", ["", "  ", "sk-1\nX-Injected: 1", "sk-\x00", "sk-é"])

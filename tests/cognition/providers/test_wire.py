@@ -6,11 +6,14 @@ import json
 from typing import Any
 
 from cognition.providers.base import OfferedTool, Question
-from cognition.providers.wire import request_body, wire_message
+from cognition.providers.openai_compatible import request_body
+from cognition.providers.wire import wire_message
 
 
 def body(question: Question, **more: Any) -> dict[str, Any]:
-    sent: dict[str, Any] = json.loads(request_body(question, "default-model", more.get("stream", False)))
+    sent: dict[str, Any] = json.loads(
+        request_body(question, question.model or "default-model", more.get("stream", False))
+    )
     return sent
 
 

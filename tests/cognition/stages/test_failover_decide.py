@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from kernel.abi import ErrorKind, ModelAnswer, ModelRequest
+from cognition.agent import Agent
+from cognition.config.agent_config import PipelineConfig
+from cognition.stages.table import agent_builder
+from cognition.turn.agent_turn import AgentTurn
+from cognition.turn.outcome import Continue, Outcome
+from kernel.abi import ErrorKind, Message, ModelAnswer, ModelRequest, ProcessInfo
 from tests.cognition.test_agent import agent, call, says, turn
 from tests.cognition.twins.scripted_node import Node
 
@@ -82,3 +89,15 @@ def test_why_an_answer_ended_is_handled_by_its_name() -> None:
     assert "limit of tokens before" in turn(Node([ModelAnswer("ok", "", stop_reason="length")])).reply
     refused = turn(Node([ModelAnswer("ok", "ha", stop_reason="content_filter")]))
     assert refused.status == "error" and "content filter" in refused.reply
+
+
+def test_where_a_tier_was_found_its_models_are_asked_and_not_those_of_the_configuration() -> None:
+    async def found(turn: AgentTurn) -> Outcome:
+        return Continue(replace(turn, provider="a", model="m", tier="free", fallbacks=("c/m",)))
+
+    node = Providers(a="auth", b="", c="")
+    info = ProcessInfo(7, "/user/a", "a", "agent", {"failover": {"fallback_order": ["b"]}})
+    stages = agent_builder(PipelineConfig()).replaced("route", found)
+    message = Message("m1", "operator", "do it", "default", True)
+    result = asyncio.run(Agent(info, pipeline=stages).handle(message, node))
+    assert result.reply == "from c" and node.asked == ["a", "c", "c"]

@@ -253,6 +253,37 @@ def test_a_template_makes_its_replicas(tmp_path: Path) -> None:
     on_control(tmp_path, body)
 
 
+def test_a_template_is_changed_and_only_what_is_declared_of_it_is_made_anew(tmp_path: Path) -> None:
+    pool = replace(BACK, strategy="simple_one_for_one", tools=[], child_restart="transient")
+    below = DeclaredSpawn("packer", under="/user/shop/back", replicas=2)
+
+    async def body(twin: Twin, control: Doors) -> None:
+        await apply(control, ROOT, pool, below)
+        await control(Spawning.spawn, "own", under="/user/shop/back")
+        before = running(twin)
+        other = replace(pool, tools=["calculator"], child_restart="permanent")
+        done = await apply(control, ROOT, other, below)
+        assert [
+            (step["action"], step["address"], step["count"], step["fields"]) for step in done["steps"]
+        ] == [
+            ("change", "/user/shop/back", 1, ["template"]),
+            ("replace", "/user/shop/back/packer-1", 2, ["restart", "tools"]),
+        ]
+        after, slots = running(twin), twin.kernel.state.slots
+        same = {address for address in before if after[address] == before[address]}
+        assert same == {"/user/shop", "/user/shop/back", "/user/shop/back/own"}
+        assert slots["/user/shop/back/own"].spec.tools == () != slots["/user/shop/back/packer-1"].spec.tools
+        assert (await plan(control, ROOT, other, below))["steps"] == []
+        none = replace(BACK, strategy="one_for_all")
+        with pytest.raises(Invalid, match="/user/shop/back/own would go with /user/shop/back"):
+            await apply(control, ROOT, none, replace(PACKER, replicas=2))
+        await control(Processes.stop, "/user/shop/back/own")
+        await until(lambda: "/user/shop/back/own" not in slots)
+        assert (await apply(control, ROOT, none, replace(PACKER, replicas=2)))["counts"] == {"replace": 3}
+
+    on_control(tmp_path, body)
+
+
 def test_what_somebody_else_made_is_never_touched(tmp_path: Path) -> None:
     async def body(twin: Twin, control: Doors) -> None:
         await control(Spawning.spawn, "shop", supervisor=True)

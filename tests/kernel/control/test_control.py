@@ -39,6 +39,7 @@ from kernel.turn.turn_signals import SessionRead
 from kernel.upkeep.erasure import Plan, Selection, plan_erasure
 from kernel.upkeep.loop_lag import LoopLag
 from kernel.worker.pool import WorkerResult
+from tests.kernel.syscall.test_open_calls import until
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.disks import SlowDisk
 from tests.kernel.twins.doors import OP, Doors
@@ -412,6 +413,43 @@ def test_what_is_spawned_below_a_template_is_of_that_and_says_no_more_than_what_
         assert set(twin.kernel.state.slots) == {"/user", "/user/pool", "/user/pool/a"}
 
     on_control(tmp_path, body)
+
+
+def test_a_template_is_changed_for_the_children_that_are_made_from_then_on(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        pool: dict[str, Any] = {"supervisor": True, "strategy": "simple_one_for_one", "tools": ()}
+        await control(Spawning.spawn, "pool", **pool)
+        old = await control(Spawning.spawn, "old", under="/user/pool")
+        done = await control(
+            Processes.change, "pool", child_restart="transient", child_shutdown_s=2.0, on_logical="end"
+        )
+        assert done["changed"] == ["template"]
+        assert (await control(Processes.change, "pool", on_logical="end"))["changed"] == []
+        await control(Spawning.spawn, "new", under="/user/pool")
+        specs = {name: twin.kernel.state.slots[f"/user/pool/{name}"].spec for name in ("old", "new")}
+        told = {name: (spec.restart, spec.shutdown_s, spec.on_logical) for name, spec in specs.items()}
+        assert told == {"old": ("permanent", None, "restart"), "new": ("transient", 2.0, "end")}
+        process = twin.kernel.live.at("/user/pool/old")
+        assert process is not None and process.pid == old["pid"]
+        await control(Spawning.spawn, "team", supervisor=True)
+        with pytest.raises(Invalid, match="child_restart is of a template, and /user/team has none"):
+            await control(Processes.change, "team", child_restart="transient")
+        with pytest.raises(KernelError, match="park"):
+            await control(Processes.change, "pool", on_logical="park")
+        assert twin.kernel.state.slots["/user/pool"].spec.template == specs["new"].made("", "", {})
+
+    async def after(twin: Twin, control: Doors) -> None:
+        slots = twin.kernel.state.slots
+        await until(lambda: len([each for each in twin.kernel.live.all() if "/pool/" in each.address]) == 2)
+        assert [slots[f"/user/pool/{name}"].spec.restart for name in ("old", "new")] == [
+            "permanent",
+            "transient",
+        ]
+        await control(Spawning.spawn, "third", under="/user/pool")
+        assert slots["/user/pool/third"].spec.restart == "transient"
+
+    on_control(tmp_path, body)
+    on_control(tmp_path, after)
 
 
 def test_35_36_the_children_of_a_process_are_told_as_its_supervisor_has_them(tmp_path: Path) -> None:

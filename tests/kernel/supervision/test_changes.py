@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kernel.supervision.reducer import (
+    Add,
     ChangeFlags,
     ChangeSpec,
     ChildSpec,
@@ -16,7 +17,9 @@ from kernel.supervision.reducer import (
     RestartDue,
     Shutdown,
     SlotState,
+    StartChild,
     StopChild,
+    begin,
 )
 from tests.kernel.supervision.test_supervision import OTP, Shell, flags_of
 
@@ -111,8 +114,41 @@ def test_66_a_child_of_a_template_and_a_supervisor_that_ends_are_not_changed() -
     dynamic.add("a")
     assert dynamic.refused(ChangeSpec(ChildSpec("a", "transient"))) == "simple_one_for_one"
     assert dynamic.do(ChangeFlags(flags_of("simple_one_for_one", intensity=7))) == []
+    assert dynamic.refused(ChangeFlags(OTP)) == "simple_one_for_one"
     shell = family()
     shell.stubborn.add("b")
     shell.do(Shutdown())
     assert shell.refused(ChangeSpec(ChildSpec("a", "transient"))) == "shutdown"
     assert shell.refused(ChangeFlags(OTP)) == "shutdown"
+
+
+def test_66_new_children_are_of_a_new_template_and_those_that_are_there_stay_as_they_were_made() -> None:
+    shell = Shell(flags_of("simple_one_for_one", intensity=9))
+    shell.add("a", "b")
+    before = shell.pids()
+    new = flags_of("simple_one_for_one", ChildSpec("", "transient", 1.0), intensity=9)
+    assert shell.do(ChangeFlags(new)) == [] and shell.pids() == before
+    assert shell.refused(Add(ChildSpec("c"))) == "bad_combination"
+    shell.add("c", restart="transient", shutdown_s=1.0)
+    shell.exit("c", "shutdown")
+    shell.exit("a", "shutdown")
+    assert "c" not in shell.sup.table and shell["a"].pid not in (None, before["a"])
+    stops = [effect for effect in shell.do(Shutdown()) if isinstance(effect, StopChild)]
+    assert {(stop.id, stop.timeout_s) for stop in stops} == {("a", 5.0), ("b", 5.0)}
+    again, starts = begin(new, [(child.spec, SlotState.RUNNING) for child in (shell["b"],)])
+    assert starts == (StartChild("b"),) and again.child("b").spec == ChildSpec("b")
+
+
+@pytest.mark.parametrize(
+    ("template", "word"),
+    [
+        (ChildSpec("", shutdown_s=-1.0), "bad_flags"),
+        (ChildSpec("", "transient", on_logical="park"), "bad_combination"),
+    ],
+)
+def test_66_a_faulty_template_is_refused_and_the_one_before_stays(template: ChildSpec, word: str) -> None:
+    shell = Shell(flags_of("simple_one_for_one"))
+    shell.add("a")
+    before = shell.sup
+    assert shell.refused(ChangeFlags(flags_of("simple_one_for_one", template))) == word
+    assert shell.sup == before

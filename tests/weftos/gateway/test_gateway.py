@@ -132,6 +132,9 @@ def test_an_answer_comes_whole_and_its_text_is_shown_on_the_way(tmp_path: Path, 
                     "input_tokens": 10,
                     "output_tokens": 4,
                     "cached_tokens": 0,
+                    "error_kind": "",
+                    "retry_after_s": 0.0,
+                    "stop_reason": "stop",
                 }
                 assert node.shown() == "The answer is 42."
             asked = server.requests()[0]

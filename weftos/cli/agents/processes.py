@@ -567,12 +567,21 @@ def change(
     ] = None,
     turn_timeout_s: TurnTimeout = None,
     mailbox: MailboxWords = None,
+    child_restart: Annotated[
+        Restart | None,
+        typer.Option(help="When children of its template are started again, made from now on."),
+    ] = None,
+    child_shutdown_s: Annotated[
+        str | None,
+        typer.Option("--child-shutdown", metavar="SECONDS", help="Time that each of these has to end."),
+    ] = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Change what a child is kept as, or a supervisor's flags, while it runs.
 
-    All that is said, or nothing. No process is touched: it counts when the next one ends or is stopped.
+    All that is said, or nothing. No process is touched: it counts when the next one ends or is stopped; what is said
+    of a template, for the children that are made from then on.
     """
     out = Output(as_json)
     wanted: Json = {
@@ -585,6 +594,8 @@ def change(
         "auto_shutdown": auto_shutdown,
         "turn_timeout_s": turn_timeout_s,
         "mailbox": read_sizes(mailbox),
+        "child_restart": child_restart,
+        "child_shutdown_s": _seconds(child_shutdown_s, "--child-shutdown"),
     }
     with client(data) as node:
         answer = node.change(target, **wanted)

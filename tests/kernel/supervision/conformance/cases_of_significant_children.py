@@ -106,6 +106,22 @@ def test_66_significant_upgrade_toggles_follow_the_new_mode(world: World) -> Non
     assert world.exits(top) == [(child, "shutdown"), (other, "shutdown"), (top, "shutdown")]
 
 
+def test_66_code_change_simple_new_children_are_of_the_new_template(world: World) -> None:
+    pool = world.supervisor("n66t", strategy=TEMPLATE)
+    made = world.child("a", pool)
+    pid = world.pid(made)
+    world.change(pool, child_restart="transient")
+    assert world.pid(made) == pid
+    new = world.child("b", pool, restart="transient")
+    assert (world.spec(made)["restart"], world.spec(new)["restart"]) == ("permanent", "transient")
+    world.ends(new, "shutdown")
+    world.until(lambda: world.slot(new) == "")
+    world.ends(made, "shutdown")
+    world.until(is_back(world, made, pid))
+    assert world.refused(lambda: world.change(pool, strategy="one_for_one")) == "invalid"
+    assert world.spec(made)["restart"] == "permanent"
+
+
 def test_66_significant_upgrade_what_is_refused_changes_nothing(world: World) -> None:
     top, [child], pids = family(world, "n66r", "a")
     pool = world.supervisor("n66p", strategy=TEMPLATE)

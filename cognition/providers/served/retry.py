@@ -22,6 +22,9 @@ class RetryPolicy:
     retry_after_max_s: float = 30.0
 
 
+ONCE = RetryPolicy(attempts=1)
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """One failed attempt.

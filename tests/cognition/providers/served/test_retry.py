@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cognition.errors import ProviderError, TransientProviderError
-from cognition.providers.retry import Failure, RetryPolicy, retry_delay_s
+from cognition.providers.served.retry import Failure, RetryPolicy, retry_delay_s
 
 POLICY = RetryPolicy(attempts=4, base_s=1.0, max_s=3.0, retry_after_max_s=30.0)
 BUSY = Failure(TransientProviderError("busy"), shown=False)

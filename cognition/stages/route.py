@@ -1,0 +1,37 @@
+"""Which model the turn asks, once: by the task's complexity and what its sender may have, where routing is tiered.
+
+The node judges each question again (``kernel/policy/routes.py``): what is decided here is a proposal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cognition.context import estimate_tokens, system_records
+from cognition.routing.router import Need, split_name
+from cognition.turn.agent_turn import AgentTurn
+from cognition.turn.outcome import Abort, Continue, Outcome, Skip
+
+
+async def route(turn: AgentTurn) -> Outcome:
+    router, config = turn.router, turn.config
+    if router is None:
+        return Skip("static: the provider and model of the configuration")
+    if config.provider or config.model:
+        return Skip(f"the configuration names {config.provider}/{config.model}")
+    shown = (*system_records(config.standing_prompt), *turn.history, turn.question)
+    need = Need(turn.complexity, turn.message.sender, sum(map(estimate_tokens, shown)))
+    found = router.route(need, await turn.sys.random() if router.draws else 0)
+    turn.sys.log(f"route: {found.why}")
+    if not found.chain:
+        return Abort(f"No model may be asked: {found.why}.")
+    provider, model = split_name(found.chain[0])
+    routed = replace(
+        turn,
+        provider=provider,
+        model=model,
+        fallbacks=found.chain[1:],
+        tier=found.tier,
+        context_window=found.window,
+    )
+    return Continue(routed, found.why)
