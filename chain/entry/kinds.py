@@ -49,11 +49,16 @@ def _is_of_an_apply(body: Mapping[str, Any]) -> bool:
     return str(body.get("made_by", "")).startswith("app:")
 
 
+def _costs_no_money(body: Mapping[str, Any]) -> bool:
+    return not body.get("payers")
+
+
 _LAZY: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     "process.spawned": _is_of_an_apply,
     "message.accepted": _asks_here,
     "turn.ended": _answers_here,
     "tool.intent": _does_nothing_outside,
+    "budget.reserved": _costs_no_money,
 }
 KINDS: Mapping[str, Kind] = MappingProxyType(
     {kind.name: replace(kind, lazy_when=_LAZY.get(kind.name)) for kind in _TABLE}

@@ -11,7 +11,7 @@ from chain.in_thread import in_thread
 from kernel.control.archive import ask_archive
 from kernel.control.asked import Asked
 from kernel.control.facts import NodeFacts, NodeServices
-from kernel.control.totals import log_bytes, totals
+from kernel.control.totals import log_bytes, money, totals
 from kernel.errors import Unavailable
 from kernel.kernel import Kernel
 from kernel.memory.requests import LogQuestion, LogRows
@@ -83,6 +83,7 @@ class NodeControl:
             "messages": self._messages(),
             "doubts": len(kernel.state.doubts()),
             "divergences": len(kernel.state.parked()),
+            "money": money(kernel.state.accounts.book),
             "ledger": self._ledger(),
             "faults": [
                 *(f"{part}: {why}" for part, why in ledger.faults.items()),

@@ -14,7 +14,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from kernel.budget.account import Book
 from kernel.kernel import Kernel
+from kernel.operations.node import MoneyTotals
+from kernel.operations.rights.money import in_units
 
 
 def totals(kernel: Kernel) -> dict[str, Any]:
@@ -35,6 +38,18 @@ def totals(kernel: Kernel) -> dict[str, Any]:
         **{name: f"{held} of {limit}" for name, (held, limit) in pairs.items()},
         "sessions_evicted": kernel.turns.histories.evicted,
         "counters": kernel.recorder.ledger.counters,
+    }
+
+
+def money(book: Book) -> MoneyTotals:
+    """What was handed from one account to another is in the one that has it now."""
+    lines = [line for each in book.accounts.values() if (line := each.lines.get("money")) is not None]
+    return {
+        "accounts": len(lines),
+        "granted": in_units(sum(line.granted - line.handed for line in lines)),
+        "spent": in_units(sum(line.spent for line in lines)),
+        "reserved": in_units(sum(line.reserved for line in lines)),
+        "left": in_units(sum(line.left for line in lines)),
     }
 
 

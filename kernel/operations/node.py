@@ -37,6 +37,18 @@ class MessageCounts(TypedDict):
     in_flight: int
 
 
+class MoneyTotals(TypedDict):
+    """Of all accounts of money together, as text in the unit of the node's prices: granted = spent + reserved + left.
+    What one process does for another both have spent, so here it counts twice.
+    """
+
+    accounts: int
+    granted: str
+    spent: str
+    reserved: str
+    left: str
+
+
 class LedgerState(TypedDict):
     """``provisional``: entries whose head has one signature; ``waiting``: records, and work that has to write some;
     ``unrecorded``: units that never can be."""
@@ -85,6 +97,7 @@ class Status(TypedDict):
     messages: MessageCounts
     doubts: int
     divergences: int
+    money: MoneyTotals
     ledger: LedgerState
     faults: list[str]
     kept: dict[str, str | int]

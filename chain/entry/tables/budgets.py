@@ -8,8 +8,9 @@ from chain.entry.kind import ORDINAL, TURN, kind
 BUDGETS = (
     kind(
         "budget.reserved",
-        "the question before it may use so much of accounts; its answer settles that, or its turn's end. What is said "
-        "of money is absent in entries of older builds",
+        "the question before it may use so much of accounts; its answer settles that, or its turn's end; lazy only "
+        "where nobody pays money for it. What is said of money is absent in entries of older builds",
+        durable=True,
         turn=TURN,
         ordinal=ORDINAL,
         accounts=(TEXTS, "addresses whose accounts pay the tokens, each the whole"),
@@ -25,7 +26,8 @@ BUDGETS = (
     ),
     kind(
         "budget.used",
-        "a process has used so much more, as it was measured; of less than a hundredth of an account nothing is said",
+        "a process has used so much more, as it was measured; of less than a hundredth of an account nothing is said "
+        "before it ends",
         address=(TEXT, "address of the process"),
         resource=(TEXT, "cpu_ms"),
         accounts=(TEXTS, "addresses whose accounts pay it, each the whole"),

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any
 
 from chain.errors import LedgerUnavailable
-from chain.ledger.ledger import PREVIOUS, Draft
+from chain.ledger.ledger import PREVIOUS, Draft, Ticket
 from kernel.abi import ErrorKind
 from kernel.bounds import Bounds
 from kernel.budget.allowance import FREE, Allowance, put_again, put_as_before
@@ -36,6 +36,7 @@ from kernel.policy.proposal import AskModel
 from kernel.process.live import LiveProcess
 from kernel.process.process_signals import SlotGone
 from kernel.slices.turns import Call, Turn
+from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
 from kernel.syscall.models.asking import Asking, Gateway, Stage
 from kernel.syscall.models.conversations import Asked, Conversations
@@ -90,6 +91,7 @@ class ModelCalls:
         self.conversations = Conversations()
         self._preparing: set[asyncio.Task[None]] = set()
         self._running: dict[str, Running] = {}
+        self._after = AfterDurable(recorder.ledger)
 
     def asked(self, process: LiveProcess, turn: Turn, ordinal: str, asked: ModelQuestion) -> None:
         """A cell asks a model. Everything in ``asked`` is hostile. Raises LedgerUnavailable."""
@@ -241,13 +243,14 @@ class ModelCalls:
             self._put_again(turn, ordinal, question)
             return
         key, call, once = (turn.address, turn.mail.session), turn.calls.get(ordinal), question.once
+        recorded: Ticket | None = None
         if call is None or call.name != resolved.name:
             pieces = pieces_of(self.conversations.last(key).on_record.digests, question.messages.digests)
             said = [place for place in new_places(pieces) if place in once]
             if any(place not in question.said for place in new_places(pieces)):
                 self._turns.want_whole(turn, ordinal)
                 return
-            self._record_question(process, turn, ordinal, question, resolved, pieces, allowance)
+            recorded = self._record_question(process, turn, ordinal, question, resolved, pieces, allowance)
         else:
             self.conversations.heard(key, question.messages)
             said = list(once)
@@ -272,7 +275,17 @@ class ModelCalls:
             partial(self._answered, process.pid, turn, ordinal, self._asked_of(resolved)),
         )
         self._running[stream] = Running(asking, turn.mail.id)
-        asking.begin_after((question.asked.options or NO_OPTIONS).after_ms / 1000)
+        begin = partial(self._begin, stream, asking, (question.asked.options or NO_OPTIONS).after_ms / 1000)
+        if allowance.payers:  # nobody is paid for what may be lost with the node
+            self._after.do(begin, recorded)
+        else:
+            begin()
+
+    def _begin(self, stream: str, asking: Asking, after_s: float) -> None:
+        """Put it, unless its turn has ended meanwhile."""
+        running = self._running.get(stream)
+        if running is not None and running.asking is asking:
+            asking.begin_after(after_s)
 
     def _put_again(self, turn: Turn, ordinal: str, question: Question) -> None:
         """It is under way; maybe it waits for all of its messages."""
@@ -298,7 +311,7 @@ class ModelCalls:
         resolved: Resolved,
         pieces: Pieces,
         allowance: Allowance,
-    ) -> None:
+    ) -> Ticket:
         """``pieces``: how it is told in terms of the newest question of its session."""
         key = (turn.address, turn.mail.session)
         last, places = self.conversations.last(key), list(new_places(pieces))
@@ -317,8 +330,10 @@ class ModelCalls:
             "truncated": cut,
         }
         records = [draft, *_reserved(draft, turn, ordinal, allowance)]
-        seq = self._recorder.commit(records).entries[0].entry.seq
+        ticket = self._recorder.commit(records)
+        seq = ticket.entries[0].entry.seq
         self.conversations.remember(key, Asked(question.messages, seq, last.links + 1 if count else 0))
+        return ticket
 
     def _asked_draft(
         self, process: LiveProcess, turn: Turn, ordinal: str, question: Question, resolved: Resolved

@@ -50,6 +50,7 @@ def test_what_must_be_on_disk_before_anything_follows() -> None:
         "process.spawned",
         "process.suspended",
         "process.resumed",
+        "budget.reserved",
         "budget.granted",
         "budget.changed",
         "message.cancelled",

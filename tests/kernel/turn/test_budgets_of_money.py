@@ -13,8 +13,10 @@ from kernel.budget.account import Line
 from kernel.budget.price import Price
 from kernel.errors import Busy
 from kernel.helper.helper import HelperAway, HelperLost, HelperRefused
+from kernel.operations.node import Node
 from kernel.operations.processes import Processes
 from kernel.operations.rights.budgets import Budget, Budgets
+from kernel.operations.rights.money import in_units
 from kernel.operations.spawning import Spawning
 from kernel.syscall.models import asking
 from kernel.syscall.models.asking import ATTEMPTS
@@ -22,7 +24,8 @@ from tests.kernel.control.test_control import control_of
 from tests.kernel.syscall.test_open_calls import until
 from tests.kernel.turn.test_budgets import ask, line, turn_of
 from tests.kernel.turn.test_turns import on_twin
-from tests.kernel.twins.kernel_twin import Twin, answer_of
+from tests.kernel.twins.disks import SlowDisk
+from tests.kernel.twins.kernel_twin import Twin, answer_of, kernel_twin
 
 PRICE = Price(2_000_000, 10_000_000, 500_000)
 """2 for a million tokens read, 10 for a million written, 0.5 where they were kept."""
@@ -125,6 +128,31 @@ def test_tokens_and_money_bound_an_answer_together(tmp_path: Path) -> None:
     on_twin(tmp_path, body)
 
 
+def test_the_status_of_a_node_says_what_all_accounts_of_money_come_to(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        priced(twin)
+        control = control_of(twin)
+        assert (await control(Node.status))["money"]["accounts"] == 0
+        await twin.spawn("boss", budget=Budget(money="1"))
+        await twin.spawn("kid", "/user/boss", budget=Budget(money="0.25"))
+        await twin.spawn("bob", budget=Budget(money="0.5"))
+        twin.gateway.answer = lambda request: used(100, 20)
+        await ask(twin, await turn_of(twin, "kid"), "hi", 0)
+        twin.gateway.answer = never
+        twin.ask_model(await turn_of(twin, "bob"), [{"role": "user", "content": "x"}])
+        await until(lambda: len(twin.gateway.asked) == 2)
+        reserved = line(twin, "/user/bob", "money").reserved
+        assert (await control(Node.status))["money"] == {
+            "accounts": 3,
+            "granted": "1.5",
+            "spent": "0.0004",
+            "reserved": in_units(reserved),
+            "left": in_units(1_499_600 - reserved),
+        }
+
+    on_twin(tmp_path, body)
+
+
 def test_a_question_whose_turn_is_cancelled_costs_all_that_was_reserved(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         priced(twin)
@@ -199,6 +227,40 @@ def test_a_question_that_is_lost_with_its_gateway_costs_all_that_was_reserved(
 
     monkeypatch.setattr(asking, "AGAIN_S", 0.001)
     on_twin(tmp_path, body)
+
+
+def test_nobody_is_paid_for_a_question_that_is_not_on_the_disk(tmp_path: Path) -> None:
+    """A node that dies of it again and again would have it paid each time, and nothing would say so."""
+    disk = SlowDisk()
+
+    async def body() -> None:
+        async with kernel_twin(tmp_path, disk=disk) as twin:
+            try:
+                priced(twin)
+                await twin.spawn("ada", budget=Budget(money="0.02"))
+                await twin.spawn("bob", budget=Budget(tokens=9_000))
+                ada, bob = await turn_of(twin, "ada"), await turn_of(twin, "bob")
+                disk.ready.clear()
+                twin.ask_model(ada, [{"role": "user", "content": "paid"}])
+                twin.ask_model(bob, [{"role": "user", "content": "free"}])
+                await twin.result()
+                assert [request["messages"][0]["content"] for request in twin.gateway.asked] == ["free"]
+                disk.ready.set()
+                await twin.result()
+                assert [request["messages"][0]["content"] for request in twin.gateway.asked] == [
+                    "free",
+                    "paid",
+                ]
+                disk.ready.clear()
+                twin.ask_model(ada, [{"role": "user", "content": "more"}], 1)
+                twin.finish(ada)
+                disk.ready.set()
+                await until(lambda: ada.turn not in twin.kernel.state.turns)
+                assert len(twin.gateway.asked) == 2
+            finally:
+                disk.ready.set()
+
+    asyncio.run(body())
 
 
 def test_a_question_that_was_refused_costs_nothing(tmp_path: Path) -> None:
