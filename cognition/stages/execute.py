@@ -134,8 +134,9 @@ class _Loop:
 
     def _said(self, answer: ModelAnswer) -> Reply:
         """What a model said, with a word where its limit of tokens has cut it."""
-        text = self._shape.text_of(answer.text) + (CUT if answer.stop_reason == "length" else "")
-        return Reply(shortened(text, self._turn.bounds.reply_bytes))
+        cut = answer.stop_reason == "length"
+        text = self._shape.text_of(answer.text) + (CUT if cut else "")
+        return Reply(shortened(text, self._turn.bounds.reply_bytes), cut=cut)
 
     async def _close(self) -> Reply:
         """One last question without tools."""
@@ -143,7 +144,7 @@ class _Loop:
         self._note(CLOSING)
         answer = await self._ask(())
         if answer.status == "ok" and answer.text.strip() and not self._shape.fault_of(answer.text):
-            return self._said(answer)
+            return replace(self._said(answer), cut=True)
         return self._failed(
             f"I stopped after {rounds} rounds, the most there may be: the model still asked for tools."
         )

@@ -11,6 +11,7 @@ from cognition.stages.execute import execute
 from cognition.stages.failover_decide import around, failover_decide
 from cognition.stages.history_sanitize import history_sanitize
 from cognition.stages.route import route
+from cognition.stages.score import score
 from cognition.stages.tool_split import tool_split
 from cognition.turn.builder import PipelineBuilder
 from cognition.turn.order import builder_of
@@ -24,6 +25,7 @@ RUNS: Mapping[str, Stage] = {
     "tool_split": tool_split,
     "execute": execute,
     "failover_decide": failover_decide,
+    "score": score,
 }
 WRAPS: Mapping[str, Wrap] = {"failover_decide": around}
 """What a stage puts around the one that it wraps."""

@@ -24,11 +24,14 @@ Ask = Callable[[ModelRequest], Awaitable[ModelAnswer]]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the sender is told. ``keep``: whether the session keeps what was asked and done."""
+    """What the sender is told. ``keep``: whether the session keeps what was asked and done. ``cut``: there was more to
+    say, and no tokens or rounds for it.
+    """
 
     text: str
     status: Literal["ok", "error"] = "ok"
     keep: bool = True
+    cut: bool = False
 
 
 class Questions:

@@ -44,6 +44,12 @@ ORDER: tuple[StageSpec, ...] = (
         wraps="execute",
         absent="the gateway makes its own attempts at the one provider, and no other is asked",
     ),
+    StageSpec(
+        "score",
+        after=frozenset({"execute", "failover_decide"}),
+        always=True,
+        absent="the trace of a turn has no scores",
+    ),
 )
 ALIASES = {"assemble": "context_guard", "transport": "execute"}
 REQUIRED = frozenset({"execute"})

@@ -115,6 +115,12 @@ def test_a_process_without_the_network_uses_no_tool_that_declares_it(fresh: Live
     why = node.cli("policy", "explain", "ada", "ask_bank").stdout
     assert "/user/ada may use no network, and ask_bank declares that it uses bank.example.org" in why
     assert "ask_bank: allow" in node.cli("policy", "explain", "bob", "ask_bank").stdout
+    rows = {row["tool"]: row for row in node.api.policy.tools("ada")["tools"]}
+    assert (rows["tell"]["decision"], rows["tell"]["rule"]) == ("allow", "tools")
+    assert (rows["ask_bank"]["decision"], "no network" in rows["ask_bank"]["why"]) == ("deny", True)
+    assert rows["calculator"]["why"].startswith("calculator is none of its tools")
+    shown = node.cli("tools", "ada").stdout
+    assert f"/user/ada may use 1 of {len(rows)} tools" in shown and "no network" in shown
 
 
 def test_no_agent_changes_the_configuration_and_the_code_of_its_node(fresh: LiveNode, tmp_path: Path) -> None:

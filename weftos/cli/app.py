@@ -51,6 +51,7 @@ for _command in (
     *talk.COMMANDS,
     *looks.COMMANDS,
     *topics.COMMANDS,
+    *rights.COMMANDS,
     *processes.RULE,
     *traces.COMMANDS,
     *mesh.COMMANDS,

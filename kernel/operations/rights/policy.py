@@ -34,6 +34,25 @@ class Explained(TypedDict):
     rules: list[Rule]
 
 
+class ToolRow(TypedDict):
+    """What is decided on a call of a tool, and by which ``rule``: the first that denies it or wants a person; of one
+    that is allowed what the process was spawned with. ``effects``: as the tool declares them.
+    """
+
+    tool: str
+    decision: str
+    rule: str
+    why: str
+    effects: str
+
+
+class ToolList(TypedDict):
+    """All tools of the node as the process has them, by their names."""
+
+    address: str
+    tools: list[ToolRow]
+
+
 class Policy(Noun):
     """What may be done, and why not."""
 
@@ -43,4 +62,11 @@ class Policy(Noun):
         Explain,
         Explained,
         "Which rules allow a process a tool, or deny it.",
+    )
+    tools = Operation(
+        "GET",
+        "/policy/tools",
+        OfTarget,
+        ToolList,
+        "Every tool of the node: whether a process may use it, and which rule says no.",
     )

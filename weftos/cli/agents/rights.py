@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from kernel.operations.rights.capabilities import Capabilities, read_capabilities
-from weftos.cli.terminal.options import AsJson, Data, Looked, client, group
+from weftos.cli.terminal.options import AsJson, Command, Data, Looked, client, group
 from weftos.cli.terminal.output import Output
 
 policy = group("What processes may do, and why not.")
@@ -56,6 +56,21 @@ def read_words(words: Sequence[str] | None) -> Capabilities | None:
         return read_capabilities(said)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--capability'") from None
+
+
+def tools(target: Looked, data: Data = None, as_json: AsJson = False) -> None:
+    """Show every tool of the node: whether a process may use it, and if not, why."""
+    out = Output(as_json)
+    with client(data) as node:
+        found = node.policy.tools(target)
+    out.document(found)
+    may = sum(row["decision"] == "allow" for row in found["tools"])
+    out.say(f"{found['address']} may use {may} of {len(found['tools'])} tools")
+    rows = ([row["tool"], row["effects"], row["decision"], row["rule"], row["why"]] for row in found["tools"])
+    out.table(("TOOL", "EFFECTS", "DECISION", "RULE", "WHY"), rows, keys=1)
+
+
+COMMANDS: tuple[Command, ...] = (tools,)
 
 
 @policy.command("explain")
