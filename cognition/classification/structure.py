@@ -30,32 +30,44 @@ _ASSIGNS = re.compile(r"\w[\w.\[\]]{0,60} ?(?:=|\+=|:=) ?[^=\s]")
 _ENDINGS = (
     "txt|pdf|docx?|xlsx?|csv|jpe?g|png|zip|log|md|json|ya?ml|mp3|mp4|ics|vcf|html?|conf|tar|gz|odt|pptx?"
 )
-_PATTERNS: Mapping[str, tuple[str, ...]] = {
+_DIGITS = "0123456789"
+_PATTERNS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "code_marks": (
-        r"(?<=\w\w)\([^)\n]{0,120}\)",
-        r"[=!]==?|=>|->|::|&&|\|\||\+=|:=|[;{}]|\(\?[=!:]|\\[dwsb]|</\w",
-        r"(?<=[a-z])_[a-z]",
+        ("(", r"\((?<=\w\w\()[^)\n]{0,120}\)"),
+        ("=-:&|+;{}(\\<", r"[=!]==?|=>|->|::|&&|\|\||\+=|:=|[;{}]|\(\?[=!:]|\\[dwsb]|</\w"),
+        ("_", r"_(?<=[a-z]_)[a-z]"),
     ),
     "maths_marks": (
-        r"\d\s?(?:[*×·÷^+-]\s?\d|[/=<>]\s?\d|mod\b|x\s\d|%\s(?:of|von|de|от)\b|[xyz]\s?[+*/^=-])",
-        r"(?<=[a-z])\s?(?:\^\s?[\w({-]|=\s?-?\d)",
-        r"[√∫∑π≤≥∞∈]",
-        r"(?<=\b[PEfgh])\([\w ,|]{1,12}\)",
-        r"\b(?:sin|cos|tan|ln|log|exp|sqrt)\s?\(",
+        (
+            _DIGITS,
+            r"\d\s?(?:[*×·÷^+-]\s?\d|[/=<>]\s?\d|mod\b|x\s\d|%\s(?:of|von|de|от)\b|[xyz]\s?[+*/^=-])",
+        ),
+        ("^=", r"(?<=[a-z])\s?(?:\^\s?[\w({-]|=\s?-?\d)"),
+        ("√∫∑π≤≥∞∈", r"[√∫∑π≤≥∞∈]"),
+        ("(", r"\((?<=\b[PEfgh]\()[\w ,|]{1,12}\)"),
+        ("(", r"\b(?:sin|cos|tan|ln|log|exp|sqrt)\s?\("),
     ),
     "places": (
-        r"(?<![\w/:])(?:~|\.{1,2})?/[\w.-]",
-        r"https?://",
-        rf"(?<=\w)\.(?:{_ENDINGS})\b",
-        r"\d\.\d{1,3}\.\d{1,3}\.\d",
-        r"(?<=\w)@\w|#[a-z]\w",
+        ("/", r"(?<![\w/:])(?:~|\.{1,2})?/[\w.-]"),
+        ("/", r"https?://"),
+        (".", rf"\.(?<=\w\.)(?:{_ENDINGS})\b"),
+        (".", r"\d\.\d{1,3}\.\d{1,3}\.\d"),
+        ("@#", r"[@#](?:(?<=\w@)\w|(?<=#)[a-z]\w)"),
     ),
-    "clock": (r"\b(?:at|um|à|a las|в) \d", r"\d:\d\d\b|\d ?[ap]m\b|\dh\b"),
-    "years": (r"(?<!\w)(?:1[5-9]|20)\d\d\b",),
-    "numbers": (r"\d[\d,.]*",),
+    "clock": (
+        (_DIGITS, r"\b(?:at|um|à|a las|в) \d"),
+        (_DIGITS, r"\d:\d\d\b|\d ?[ap]m\b|\dh\b"),
+    ),
+    "years": ((_DIGITS, r"[12](?:(?<!\w1)(?<=1)[5-9]|(?<!\w2)(?<=2)0)\d\d\b"),),
+    "numbers": ((_DIGITS, r"\d[\d,.]*"),),
 }
-_COUNTED = {name: tuple(map(re.compile, patterns)) for name, patterns in _PATTERNS.items()}
-"""Each begins with one character or a set of them, which the machine of ``re`` looks for quickly."""
+_COUNTED = {
+    name: tuple((need, re.compile(pattern)) for need, pattern in patterns)
+    for name, patterns in _PATTERNS.items()
+}
+"""With the characters of which a match has one at least: without any there is nothing to look for. Most begin with one
+character or a set of them, which the machine of ``re`` looks for quickly.
+"""
 _FACE = re.compile("[\U0001f300-\U0001faff\u2600-\u27bf]|[:;]-?[()DPp]|<3")
 
 
@@ -80,7 +92,8 @@ def structure_of(text: str) -> Structure:
     unquoted = _QUOTED.sub(" ", text)
     lines = unquoted.split("\n")
     prose = [line for line in lines if not _is_code(line.strip())]
-    counts = {name: _count(patterns, text) for name, patterns in _COUNTED.items()}
+    there = frozenset(text)
+    counts = {name: _count(patterns, text, there) for name, patterns in _COUNTED.items()}
     counts["code_lines"] = len(lines) - len(prose)
     counts["paragraphs"] = text.count("\n\n")
     marks = {
@@ -112,9 +125,11 @@ def _is_code(line: str) -> bool:
     return _ASSIGNS.match(line) is not None
 
 
-def _count(patterns: tuple[re.Pattern[str], ...], text: str) -> int:
+def _count(patterns: tuple[tuple[str, re.Pattern[str]], ...], text: str, there: frozenset[str]) -> int:
     found = 0
-    for pattern in patterns:
+    for need, pattern in patterns:
+        if there.isdisjoint(need):
+            continue
         for _ in pattern.finditer(text):
             found += 1
             if found == MOST_COUNTED:

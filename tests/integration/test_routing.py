@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.integration.live_node import WAIT_S, LiveNode
+from tests.integration.live_node import WAIT_S, LiveNode, until
 
 EXTRA = """
 [routing]
@@ -11,11 +11,15 @@ mode = "tiered"
 name = "free"
 models = ["offline"]
 [[routing.tiers]]
+name = "standard"
+models = ["scripted/endless", "single/endless"]
+selection = "random"
+[[routing.tiers]]
 name = "premium"
 models = ["scripted/kept"]
 selection = "random"
 [routing.permissions]
-deny = ["*/endless"]
+deny = ["whole/*"]
 [routing.permissions.roles]
 operator = "premium"
 agent = "free"
@@ -23,6 +27,10 @@ agent = "free"
 name = "scripted/five-calls"
 tier = "elite"
 """
+MIDDLING = (
+    "Write a Python function that reads a table, then sorts its rows by date, and writes them to a new file without "
+    "the first column."
+)
 HARD = (
     "Prove the theorem, then derive a rigorous bound for each case, then compare all of them step by step and justify "
     "exactly which architecture must be used in production, without leaving out any hypotheses. "
@@ -59,8 +67,8 @@ def test_the_same_work_asked_for_by_an_agent_is_put_to_what_agents_may_have(node
 
 def test_the_node_refuses_a_model_that_the_router_would_not_have_proposed(node: LiveNode) -> None:
     """A process that names its model goes around the router of its cell, and not around the gate of the node."""
-    denied = node.talk("denied", "endless")
-    assert denied["status"] == "error" and "routes: scripted/endless is denied here" in str(denied["reply"])
+    denied = node.talk("denied", "kept", provider="whole")
+    assert denied["status"] == "error" and "routes: whole/kept is denied here" in str(denied["reply"])
     beyond = node.talk("beyond", "five-calls")
     assert "routes: operator may have premium at most, and scripted/five-calls is of elite" in str(
         beyond["reply"]
@@ -68,3 +76,20 @@ def test_the_node_refuses_a_model_that_the_router_would_not_have_proposed(node: 
     answers = [entry for entry in node.entries("model.answered") if entry["turn"] == beyond["turn"]]
     assert [entry["status"] for entry in answers] == ["error"]
     assert node.talk("within", "kept")["status"] == "ok"
+
+
+def test_a_turn_that_goes_on_after_a_kill_asks_the_model_that_chance_had_given_it(node: LiveNode) -> None:
+    node.api.spawn("lucky", tools=())
+    message = str(node.api.send("lucky", MIDDLING)["message"])
+    turn = f"t{message[1:]}"
+    [before] = until(lambda: asked(node, turn), "a question is put")
+    assert before[1] == "endless"
+    node.kill()
+    node.up()
+    until(lambda: (node.row("lucky")["waiting"] or {}).get("kind") == "model", "it is put again")
+    assert asked(node, turn) == [before]
+    drawn = [entry for entry in node.entries("sys.value") if entry["turn"] == turn]
+    assert [entry["op"] for entry in drawn] == ["random"]
+    assert node.api.status()["divergences"] == 0
+    node.api.cancel("lucky", message=message)
+    until(lambda: node.ended(message), "the turn ends")
