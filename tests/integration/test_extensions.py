@@ -116,7 +116,7 @@ def test_a_process_without_the_network_uses_no_tool_that_declares_it(fresh: Live
     assert "/user/ada may use no network, and ask_bank declares that it uses bank.example.org" in why
     assert "ask_bank: allow" in node.cli("policy", "explain", "bob", "ask_bank").stdout
     rows = {row["tool"]: row for row in node.api.policy.tools("ada")["tools"]}
-    assert (rows["tell"]["decision"], rows["tell"]["rule"]) == ("allow", "tools")
+    assert (rows["tell"]["decision"], rows["tell"]["rules"]) == ("allow", ["tools"])
     assert (rows["ask_bank"]["decision"], "no network" in rows["ask_bank"]["why"]) == ("deny", True)
     assert rows["calculator"]["why"].startswith("calculator is none of its tools")
     shown = node.cli("tools", "ada").stdout

@@ -39,11 +39,15 @@ class PolicyControl:
         rows: list[ToolRow] = []
         for name in sorted(self._kernel.registry):
             decision, rules = self._judged(address, slot, name)
-            against = (rule for rule in rules if rule["decision"] == decision)
-            rule = next(against, rules[0])
-            why, effects = "; ".join(rule["reasons"]), self._kernel.registry[name].declaration.effects
+            said = [rule for rule in rules if rule["decision"] == decision] or rules
             rows.append(
-                {"tool": name, "decision": decision, "rule": rule["rule"], "why": why, "effects": effects}
+                {
+                    "tool": name,
+                    "decision": decision,
+                    "rules": [rule["rule"] for rule in said],
+                    "why": "; ".join(why for rule in said for why in rule["reasons"]),
+                    "effects": self._kernel.registry[name].declaration.effects,
+                }
             )
         return {"address": address, "tools": rows}
 

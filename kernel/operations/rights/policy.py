@@ -35,13 +35,11 @@ class Explained(TypedDict):
 
 
 class ToolRow(TypedDict):
-    """What is decided on a call of a tool, and by which ``rule``: the first that denies it or wants a person; of one
-    that is allowed what the process was spawned with. ``effects``: as the tool declares them.
-    """
+    """What is decided on a call of a tool, by which ``rules``, and why. ``effects``: as the tool declares them."""
 
     tool: str
     decision: str
-    rule: str
+    rules: list[str]
     why: str
     effects: str
 

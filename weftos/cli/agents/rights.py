@@ -66,8 +66,11 @@ def tools(target: Looked, data: Data = None, as_json: AsJson = False) -> None:
     out.document(found)
     may = sum(row["decision"] == "allow" for row in found["tools"])
     out.say(f"{found['address']} may use {may} of {len(found['tools'])} tools")
-    rows = ([row["tool"], row["effects"], row["decision"], row["rule"], row["why"]] for row in found["tools"])
-    out.table(("TOOL", "EFFECTS", "DECISION", "RULE", "WHY"), rows, keys=1)
+    rows = (
+        [row["tool"], row["effects"], row["decision"], ", ".join(row["rules"]), row["why"]]
+        for row in found["tools"]
+    )
+    out.table(("TOOL", "EFFECTS", "DECISION", "RULES", "WHY"), rows, keys=1)
 
 
 COMMANDS: tuple[Command, ...] = (tools,)
