@@ -118,3 +118,40 @@ def test_the_gateway_believes_the_authority_that_its_node_s_environment_names(
         answer = fresh.talk("sealed", "m", provider="own")
         assert (answer["status"], answer["reply"]) == ("ok", "safe and sound")
         assert server.requests()[0]["headers"]["authorization"] == f"Bearer {KEY}"
+
+
+def test_providers_are_there_by_the_variables_of_the_environment_and_a_key_in_a_file_is_changed_without_a_restart(
+    fresh: LiveNode, tmp_path: Path
+) -> None:
+    file = tmp_path / "key"
+    file.write_text(KEY)
+    file.chmod(0o600)
+    with model_server(tmp_path, {"answers": [{"text": "hello"}], "after": "last"}) as server:
+        root = server.base_url.removesuffix("/v1")
+        keys = {"OPENAI_API_KEY": f"{KEY}-o", "ANTHROPIC_API_KEY": f"{KEY}-a"}
+        fresh.environment |= keys | {"OPENAI_BASE_URL": server.base_url, "ANTHROPIC_BASE_URL": root}
+        fresh.environment["OLLAMA_HOST"] = root.removeprefix("http://")
+        fresh.configuration += '\n[providers.filed]\nkind = "openai_responses"\n'
+        fresh.configuration += f'base_url = "{server.base_url}"\nmodel = "m"\napi_key_file = "{file}"\n'
+        fresh.up()
+        for provider in ("openai", "anthropic", "ollama", "filed"):
+            answer = fresh.talk(f"by-{provider}", "", provider=provider)
+            assert (answer["status"], answer["reply"]) == ("ok", "hello")
+        asked = {each["path"]: each for each in server.requests()}
+        assert [asked[path]["body"]["model"] for path in ("/v1/messages", "/api/chat")] == [
+            "claude-sonnet-4-5",
+            "llama3.2",
+        ]
+        assert asked["/v1/chat/completions"]["headers"]["authorization"] == f"Bearer {KEY}-o"
+        assert asked["/v1/messages"]["headers"]["x-api-key"] == f"{KEY}-a"
+        assert "authorization" not in asked["/api/chat"]["headers"]
+        assert asked["/v1/responses"]["headers"]["authorization"] == f"Bearer {KEY}"
+        for pid in (fresh.os_pid, *(int(line.split()[0]) for line in fresh.left())):
+            with contextlib.suppress(OSError):
+                assert KEY.encode() not in Path(f"/proc/{pid}/environ").read_bytes()
+        file.write_text(f"{KEY}-new")
+        gateway = fresh.helper("gateway")["os_pid"]
+        os.kill(gateway, signal.SIGKILL)
+        until(lambda: not alive(gateway), "the gateway is gone")
+        assert fresh.talk("by-filed-again", "", provider="filed")["status"] == "ok"
+        assert server.requests()[-1]["headers"]["authorization"] == f"Bearer {KEY}-new"

@@ -44,6 +44,11 @@ def asked(node: LiveNode, turn: object) -> list[tuple[str, str]]:
     ]
 
 
+def waits_for(node: LiveNode, name: str) -> str:
+    waiting = node.row(name)["waiting"]
+    return "" if waiting is None else waiting["kind"]
+
+
 def test_a_greeting_and_hard_work_are_put_to_models_of_different_tiers(node: LiveNode) -> None:
     node.api.spawn("router", tools=())
     easy = node.api.send("router", "hello", wait_s=WAIT_S)
@@ -86,7 +91,7 @@ def test_a_turn_that_goes_on_after_a_kill_asks_the_model_that_chance_had_given_i
     assert before[1] == "endless"
     node.kill()
     node.up()
-    until(lambda: "model" in str(node.row("lucky")["waiting"]), "it is put again")
+    until(lambda: waits_for(node, "lucky") == "model", "it is put again")
     assert asked(node, turn) == [before]
     drawn = [entry for entry in node.entries("sys.value") if entry["turn"] == turn]
     assert [entry["op"] for entry in drawn] == ["random"]

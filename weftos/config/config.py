@@ -1,4 +1,4 @@
-"""The configuration of a node: flags over environment over file over defaults, and each value's origin.
+"""The configuration of a node: flags over environment over file over presets over defaults, and each value's origin.
 
 The file is ``<data>/weftos.toml``, or the one given by ``--config``; never one in the current directory, as
 that may belong to somebody else. An environment variable is ``WEFTOS_`` and the dotted key in capitals with
@@ -25,6 +25,7 @@ from cognition.turn.order import builder_of
 from kernel.operations.node import Setting
 from weftos.config.app_file import App, read_app
 from weftos.config.config_file import ConfigError, KeyPath, find_line, read_toml
+from weftos.config.presets import PRESETS, tables
 from weftos.config.routing import routing_faults
 from weftos.config.settings import TABLES, Settings
 from weftos.safe_text import safe_text
@@ -41,7 +42,7 @@ _SECRET_HINT = "; a secret does not belong here: name the environment variable t
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value came from: ``kind`` is flag, environment, file or default; ``where`` is for a person."""
+    """Where a value came from: ``kind`` is flag, environment, file, preset or default; ``where`` is for a person."""
 
     kind: str
     where: str
@@ -115,6 +116,8 @@ def load(
         layers.add_app(read_app(app))
     layers.add_environment(environment or {})
     layers.add_flags(flags or {})
+    if environment is not None:
+        layers.add_presets(environment)
     return Config(layers.settings(), layers.origins, chosen.absolute() if found else None, tuple(apps))
 
 
@@ -130,6 +133,22 @@ class _Layers:
         self.origins: dict[str, Origin] = {}
         self._values: dict[str, Any] = {}
         self._faults: list[str] = []
+
+    def add_presets(self, environment: Mapping[str, str]) -> None:
+        """What the environment offers, below all that was said by now: each provider that has no kind."""
+        tools = self._values.get("tools", {}).values()
+        lists = [tool.get("env") for tool in tools if isinstance(tool, dict)]
+        taken = {name for each in lists if isinstance(each, list) for name in each if isinstance(name, str)}
+        providers = self._values.get("providers", {})
+        for name, table in tables(environment, taken).items():
+            said = providers.get(name, {})
+            if not isinstance(said, dict) or "kind" in said:
+                continue
+            known = {*said, *(("api_key_env",) if "api_key_file" in said else ())}
+            origin = Origin("preset", f"preset of {PRESETS[name].key or name}")
+            for key, value in table.items():
+                if key not in known:
+                    self._add(("providers", name, key), value, origin)
 
     def add_file(self, path: Path) -> None:
         text, content = read_toml(path)

@@ -217,6 +217,9 @@ class ProviderSettings(Section):
     kind: Annotated[str, AfterValidator(_provider_kind)]
     base_url: Annotated[str, Field(max_length=2048), AfterValidator(_server_url)] | None = None
     api_key_env: VariableName = ""
+    api_key_file: Annotated[str, _matches(re.compile(r"(/[^\x00]{0,4095})?"), "must be an absolute path")] = (
+        ""
+    )
     model: Annotated[str, Field(max_length=256)] = ""
     stream: bool = True
     timeout_s: Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)] = 300.0
@@ -236,6 +239,8 @@ class ProviderSettings(Section):
     def _has_a_server(self) -> ProviderSettings:
         if KINDS[self.kind].has_server and self.base_url is None:
             raise ValueError(f'kind "{self.kind}" needs base_url')
+        if self.api_key_env and self.api_key_file:
+            raise ValueError("api_key_env and api_key_file are both given: name one place of the key")
         return self
 
 

@@ -57,6 +57,8 @@ def _configured(config: Config, token: Path | None) -> Iterator[tuple[str, str]]
     yield from (("--app", str(app)) for app in config.apps)
     yield "--token", str(token or "")
     yield "node.ray_token", settings.node.ray_token
+    for name, provider in settings.providers.items():
+        yield f"providers.{name}.api_key_file", provider.api_key_file
     for name, tool in settings.tools.items():
         for path in _code(tool.import_, tool.python_path):
             yield f"tools.{name}.python_path", path

@@ -11,6 +11,7 @@ from cognition.errors import ConfigurationError
 from cognition.providers.base import ProviderBounds, Source
 from cognition.providers.http.server import CERTIFICATE_VARIABLES, tls_context
 from cognition.providers.served.dialect import Dialect
+from cognition.providers.served.key_file import read_key_file
 from cognition.providers.served.served import Served
 from cognition.providers.served.settings import ServerSettings
 
@@ -19,6 +20,7 @@ _KEYS: Mapping[str, type | tuple[type, ...]] = {
     "base_url": str,
     "model": str,
     "api_key_env": str,
+    "api_key_file": str,
     "stream": bool,
     "timeout_s": (int, float),
     "parallel": int,
@@ -37,12 +39,16 @@ def build_served(source: Source, dialect: Dialect) -> Served:
     parallel = given.pop("parallel", ProviderBounds().parallel)
     if type(parallel) is not int or not 1 <= parallel <= MOST_PARALLEL:
         raise ConfigurationError(f"providers.{name}.parallel is {parallel}, must be 1 to {MOST_PARALLEL}")
+    file = given.pop("api_key_file", "")
     settings = ServerSettings(name, **given)
     faults = settings.check()
     if faults:
         raise ConfigurationError("; ".join(faults))
-    variable = settings.api_key_env
-    key = check_key(name, variable, source.keys.get(variable, "")) if variable else ""
+    key, variable = "", settings.api_key_env
+    if file:
+        key = check_key(name, file, read_key_file(name, file))
+    elif variable:
+        key = check_key(name, variable, source.keys.get(variable, ""))
     tls = _tls(name) if urlsplit(settings.base_url).scheme == "https" else None
     bounds = ProviderBounds(total_s=timeout_s, parallel=parallel)
     return Served(dialect, settings, key, bounds=bounds, tls=tls)
@@ -58,13 +64,14 @@ def _tls(name: str) -> ssl.SSLContext:
         ) from error
 
 
-def check_key(name: str, variable: str, key: str) -> str:
-    """``key`` without blanks around it. Raises :class:`ConfigurationError`, which never shows it."""
+def check_key(name: str, place: str, key: str) -> str:
+    """``key`` without blanks around it; ``place``: the variable or the file that holds it. Raises
+    :class:`ConfigurationError`, which never shows it.
+    """
     key = key.strip()
     if not key:
-        raise ConfigurationError(
-            f"provider {name}: the node's environment has no {variable}; set it and restart"
-        )
+        empty = f"{place} holds no key" if "/" in place else f"the node's environment has no {place}"
+        raise ConfigurationError(f"provider {name}: {empty}; set it and restart")
     if not (key.isascii() and key.isprintable()):
-        raise ConfigurationError(f"provider {name}: {variable} holds characters that a key cannot have")
+        raise ConfigurationError(f"provider {name}: {place} holds characters that a key cannot have")
     return key

@@ -47,6 +47,7 @@ def test_a_healthy_directory_passes_everything(shell: Shell) -> None:
             "keys",
             "last run",
             "configuration",
+            "providers",
             "faults",
             "agreement",
         ],

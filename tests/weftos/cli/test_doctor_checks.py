@@ -169,3 +169,24 @@ def test_a_missing_compiler_is_a_warning_that_names_it(
     monkeypatch.setenv("CXX", "/nowhere/c++")
     found = checks.compiler(tmp_path)
     assert (found.status, found.detail) == ("warn", "no /nowhere/c++ is found")
+
+
+def test_providers_are_told_by_the_names_of_their_variables(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-live-1234567890")
+        monkeypatch.setenv("OLLAMA_HOST", f"127.0.0.1:{server.getsockname()[1]}")
+        found = checks.providers(tmp_path)
+        assert (found.status, found.detail) == (
+            "ok",
+            "openai: OPENAI_API_KEY is set; anthropic: ANTHROPIC_API_KEY is not set; "
+            "ollama: answers at OLLAMA_HOST",
+        )
+    assert "ollama: nobody answers at OLLAMA_HOST" in checks.providers(tmp_path).detail
+    monkeypatch.setenv("OLLAMA_HOST", "ftp://secret")
+    found = checks.providers(tmp_path)
+    assert found.status == "warn" and "OLLAMA_HOST is no address" in found.detail
+    assert "secret" not in found.detail + found.remedy and "1234" not in found.detail

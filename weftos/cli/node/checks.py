@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from weftos import __version__
+from weftos.config.presets import PRESETS, address
 
 _EARLIEST_S = 1_735_689_600  # 2025: before this was written
 _AHEAD_WARN_S = 2.0
 _MONTH_S = 30 * 86_400
+_CONNECT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,35 @@ class Check:
     status: Literal["ok", "warn", "fail"]
     detail: str
     remedy: str = ""
+
+
+def providers(place: Path) -> Check:
+    """Which models can be asked with nothing configured. Names of variables are told, never what they hold."""
+    found, amiss = [], []
+    for name, preset in PRESETS.items():
+        url = address(name, os.environ)
+        if url is None:
+            amiss.append(f"{preset.address} is no address of a server")
+        elif preset.key:
+            has = bool(os.environ.get(preset.key, "").strip())
+            found.append(f"{name}: {preset.key} is set" if has else f"{name}: {preset.key} is not set")
+        else:
+            place_ = f"at {preset.address}" if os.environ.get(preset.address) else f"at {preset.base_url}"
+            found.append(f"{name}: {'answers' if _takes_calls(url) else 'nobody answers'} {place_}")
+    detail = "; ".join([*found, *amiss])
+    if amiss:
+        return Check("providers", "warn", detail, "set it anew, or unset it: such a provider is left out")
+    return Check("providers", "ok", detail)
+
+
+def _takes_calls(url: str) -> bool:
+    parts = urlsplit(url)
+    try:
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        socket.create_connection((parts.hostname or "", port), timeout=_CONNECT_S).close()
+    except (OSError, UnicodeError):
+        return False
+    return True
 
 
 def ledger_tail(place: Path) -> Check:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import typer
 
-from weftos.cli.node.checks import Check, clock, compiler, ledger_tail, ports, version
+from weftos.cli.node.checks import Check, clock, compiler, ledger_tail, ports, providers, version
 from weftos.cli.terminal.options import AsJson, Command, Data
 from weftos.cli.terminal.output import Output
 from weftos.node.runtime import MAX_SOCKET_PATH, longest_socket
@@ -262,6 +262,7 @@ CHECKS: tuple[Callable[[Path], Check], ...] = (
     clock,
     _last_run,
     _configuration,
+    providers,
     ports,
     _faults,
     _agreement,
