@@ -70,20 +70,25 @@ class Bearing:
         socket.send_fds(self._control, [json.dumps(said).encode()], [*fds])
 
     def _hear(self) -> None:
-        assert self._control is not None
-        try:
-            packet, fds, _, _ = socket.recv_fds(self._control, MOST_BYTES, 1)
-        except BlockingIOError:
-            return
-        except OSError:
-            packet, fds = b"", []
-        if packet:
-            self._on_said(json.loads(packet), fds[0] if fds else None)
-        else:
-            self._let_go()
-            for child in self._children:
-                child.kill()  # it may have closed its socket alone
-            self._on_over()
+        """All that it has said: that it has ended comes last, and before the ends of its cells, which come of that."""
+        while self._control is not None:
+            try:
+                packet, fds, _, _ = socket.recv_fds(self._control, MOST_BYTES, 1)
+            except BlockingIOError:
+                return
+            except OSError:
+                packet, fds = b"", []
+            if packet:
+                self._on_said(json.loads(packet), fds[0] if fds else None)
+            else:
+                self._let_go()
+                self.kill()  # it may have closed its socket alone
+                self._on_over()
+
+    def kill(self) -> None:
+        """Have it end; that is heard."""
+        for child in self._children:
+            child.kill()
 
     def _let_go(self) -> None:
         if self._control is not None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kernel.cells.engines import engine_local
 from kernel.cells.engines.engine import EngineError
 from kernel.cells.engines.engine_local import LocalEngine
 from kernel.helper.os_processes import read_process
@@ -48,7 +49,10 @@ class Exits:
         self._told: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
 
     async def open(self) -> None:
-        await self.engine.open(lambda why: None, lambda cell, why, _: self._told.put_nowait((cell, why)))
+        await self.engine.open(
+            lambda why: self._told.put_nowait(("", why)),
+            lambda cell, why, _: self._told.put_nowait((cell, why)),
+        )
 
     async def next(self) -> tuple[str, str]:
         return await asyncio.wait_for(self._told.get(), HANG_S)
@@ -96,19 +100,45 @@ def test_two_cells_draw_other_random_numbers() -> None:
     with_node(body)
 
 
-def test_when_it_is_killed_its_cells_are_lost_and_the_next_come_from_another() -> None:
+def test_when_it_is_killed_the_engine_is_lost_no_cell_has_died_by_itself_and_the_next_come_from_another() -> (
+    None
+):
     async def body(node: Node) -> None:
         first, _ = await two_cells(node)
         before = parent_of(first)
         os.kill(before, signal.SIGKILL)
-        await node.notes.until(
-            lambda: {event[3][0] for event in node.notes.of("cell_lost") if event[3]} == {1, 2}
-        )
+        await node.notes.until(lambda: bool(node.notes.of("engine_lost")))
+        lost = {pid: event for event in node.notes.of("cell_lost") for pid in event[3]}
+        assert set(lost) == {1, 2}
+        assert [event[4:6] for event in lost.values()] == [
+            ("engine lost: the process that bears cells has ended", False)
+        ] * 2
+        await node.cells.open()
         await node.start(3, "Echo")
         assert (await node.turn(3, "hi"))["reply"] == "p3: hi"
         assert parent_of(node.cells.place_of(3).os_pid) != before
 
     with_node(body)
+
+
+def test_one_that_is_stuck_is_ended_when_the_cell_that_it_was_to_bear_is_not_waited_for_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(exits: Exits) -> None:
+        await exits.engine.start_cell("c1", "token")
+        assert (await exits.next())[0] == "c1"
+        [bearer] = (pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if is_child(pid))
+        os.kill(bearer, signal.SIGSTOP)
+        await exits.engine.start_cell("c2", "token")
+        exits.engine.kill_cell("c2")
+        assert is_child(bearer)  # it may yet
+        monkeypatch.setattr(engine_local, "STUCK_S", 0.0)
+        exits.engine.kill_cell("c2")
+        assert await exits.next() == ("", "the process that bears cells has ended")
+        await exits.engine.start_cell("c3", "token")
+        assert (await exits.next())[0] == "c3"
+
+    with_engine(tmp_path, body)
 
 
 def test_the_end_of_a_cell_is_told_in_words_and_what_it_printed_is_in_the_log(tmp_path: Path) -> None:
@@ -155,8 +185,8 @@ def test_what_was_ordered_of_one_that_has_ended_does_not_come(tmp_path: Path) ->
         await exits.engine.start_cell("c1", "token")
         [bearer] = (pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if is_child(pid))
         os.kill(bearer, signal.SIGKILL)
-        cell, why = await exits.next()
-        assert cell == "c1" and why in ("the process that bears cells has ended", "exit status 1")
+        told = await exits.next()
+        assert told in (("", "the process that bears cells has ended"), ("c1", "exit status 1"))
         await exits.engine.start_cell("c2", "token")
         assert (await exits.next())[0] == "c2"
 
