@@ -18,6 +18,7 @@ Ask = Callable[[ModelRequest], Awaitable[ModelAnswer]]
 Random = Callable[[], Awaitable[int]]
 MOST_WAITED_MS = 120_000
 """For one question, all its waits together: a server that asks for more is given up."""
+LOGGED_CHARS = 300
 
 EVENTS: dict[ErrorKind, tuple[Event, Scope]] = {
     "rate_limited": (Event.RETRYABLE_ERROR, ""),
@@ -70,11 +71,19 @@ def chain_of(first: Place, others: Iterable[str]) -> tuple[Place, ...]:
 class Failover:
     """The questions of one turn. ``attempts``: those that failed, in order."""
 
-    def __init__(self, ask: Ask, random: Random, chain: tuple[Place, ...], config: FailoverConfig) -> None:
+    def __init__(
+        self,
+        ask: Ask,
+        random: Random,
+        chain: tuple[Place, ...],
+        config: FailoverConfig,
+        log: Callable[[str], None],
+    ) -> None:
         self._ask = ask
         self._random = random
         self._chain = chain
         self._config = config
+        self._log = log
         self._at = 0
         self.attempts: list[Attempt] = []
 
@@ -93,6 +102,9 @@ class Failover:
                 self._at = machine.provider
                 return answer
             self.attempts.append(Attempt(place, answer.error_kind))
+            self._log(
+                f"{place} has not answered ({answer.error_kind or 'error'}): {answer.text[:LOGGED_CHARS]}"
+            )
             event, scope = EVENTS[answer.error_kind]
             tried, machine = machine, machine.step(event, scope)
             after_ms = 0

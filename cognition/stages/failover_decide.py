@@ -22,7 +22,7 @@ def around(execute: Stage) -> Stage:
             return await execute(turn)
         others = turn.fallbacks if turn.tier else config.fallback_order
         chain = chain_of(Place(turn.provider, turn.model), others)
-        failover = Failover(turn.ask, turn.sys.random, chain, config)
+        failover = Failover(turn.ask, turn.sys.random, chain, config, turn.sys.log)
         outcome = await execute(replace(turn, ask=failover.ask))
         if not isinstance(outcome, Continue):
             return outcome

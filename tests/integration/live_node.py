@@ -32,6 +32,7 @@ from tests.patience import HANG_S
 from weftos import Client, WeftosError
 
 WAIT_S = HANG_S
+FILE_TOOLS = ("calculator", "file_read", "file_list", "file_write")
 KEY_VARIABLE = "PROBE_PROVIDER_KEY"
 KEY = "sk-of-the-tests-" + secrets.token_hex(8)  # nobody else's: the tests of other nodes run beside these
 _SEES_ALL = (19, 21, 38)  # CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON: with them root reads every process

@@ -17,11 +17,10 @@ from typing import Any
 
 import pytest
 
-from tests.integration.live_node import WAIT_S, LiveNode, until
+from tests.integration.live_node import FILE_TOOLS, WAIT_S, LiveNode, until
 from tests.integration.scripts import HOSTILE, WORDS
 from tests.servers.processes import ModelServer
 
-FILE_TOOLS = ("calculator", "file_read", "file_list", "file_write")
 OBEYED = ("\x1b", "\x07", "\u202e", "\r")
 
 
@@ -217,7 +216,7 @@ def test_a_server_that_stays_broken_is_an_honest_reply(node: LiveNode) -> None:
     answer = node.talk("fault-500-always", "500-always")
     assert answer["status"] == "error"
     assert "answered 500: out of order" in answer["reply"]
-    assert "(tried 4 times)" in answer["reply"]
+    assert answer["reply"].endswith(f"(tried {', '.join(['scripted/500-always: server'] * 3)})")
     assert node.api.inspect("fault-500-always")["state"] == "running"
 
 
@@ -262,12 +261,23 @@ def test_a_model_that_says_nothing_is_an_honest_reply(node: LiveNode) -> None:
     assert (answer["status"], "answered with nothing" in answer["reply"]) == ("error", True)
 
 
-def test_a_model_that_calls_tools_for_ever_is_stopped(node: LiveNode, models: ModelServer) -> None:
+def test_a_model_that_makes_the_same_call_for_ever_is_stopped(node: LiveNode, models: ModelServer) -> None:
     answer = node.talk("for-ever", "for-ever")
-    assert (answer["status"], "after 25 rounds" in answer["reply"]) == ("error", True)
-    assert len(asked(models, "for-ever")) == 25
+    assert (answer["status"], "calculator was called 8 times" in answer["reply"]) == ("error", True)
+    assert len(asked(models, "for-ever")) == 8
     asked_of_ledger = [entry for entry in node.entries("model.asked") if entry["turn"] == answer["turn"]]
     assert max(len(json.dumps(entry)) for entry in asked_of_ledger) < 4096
+
+
+def test_what_a_spawn_says_of_its_rounds_holds(node: LiveNode, models: ModelServer) -> None:
+    before = len(asked(models, "for-ever"))
+    said = ["--provider", "scripted", "--model", "for-ever", "--set", "execution.max_tool_rounds=2"]
+    assert node.cli("spawn", "brief", *said).returncode == 0
+    answer = node.api.send("brief", "go", wait_s=WAIT_S)
+    assert (answer["status"], "after 2 rounds" in answer["reply"]) == ("error", True)
+    assert len(asked(models, "for-ever")) == before + 3, "and once more, without tools"
+    shown = node.cli("trace", "--of", "/user/brief").stdout
+    assert "asked a model 3 times" in shown and "called 2 tools" in shown and "completion 0.00" in shown
 
 
 def test_a_model_nobody_serves_is_an_honest_reply(node: LiveNode) -> None:

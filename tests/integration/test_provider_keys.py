@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.live_node import KEY, KEY_VARIABLE, WAIT_S, LiveNode, alive, until
+from tests.integration.live_node import FILE_TOOLS, KEY, KEY_VARIABLE, WAIT_S, LiveNode, alive, until
 from tests.servers.certificates import certificates
 from tests.servers.processes import ModelServer, model_server
 
@@ -33,7 +33,7 @@ def look(node: LiveNode, name: str) -> None:
 def test_the_key_reaches_the_server_and_no_worker_or_cell_finds_it(
     node: LiveNode, models: ModelServer
 ) -> None:
-    assert node.talk("keyed", "five-calls")["status"] == "ok"
+    assert node.talk("keyed", "five-calls", tools=FILE_TOOLS)["status"] == "ok"
     assert models.requests()[-1]["headers"]["authorization"] == f"Bearer {KEY}"
     look(node, "local-keys")
 
@@ -42,7 +42,7 @@ def test_a_gateway_that_is_started_again_has_the_key_again(node: LiveNode, model
     gateway = node.helper("gateway")["os_pid"]
     os.kill(gateway, signal.SIGKILL)
     until(lambda: not alive(gateway), "the gateway is gone")
-    assert node.talk("keyed-again", "five-calls")["status"] == "ok"
+    assert node.talk("keyed-again", "five-calls", tools=FILE_TOOLS)["status"] == "ok"
     assert models.requests()[-1]["headers"]["authorization"] == f"Bearer {KEY}"
 
 
@@ -56,7 +56,7 @@ def siege(
         found: Future[dict[str, list[str]]] = other.submit(besieged, before, str(stop))
         try:
             until(lambda: not alive(before) or found.done(), "the gateway is killed")
-            assert node.talk(talker, "five-calls")["status"] == "ok"
+            assert node.talk(talker, "five-calls", tools=FILE_TOOLS)["status"] == "ok"
             after = node.helper("gateway")["os_pid"]
         finally:
             stop.touch()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.effects import Effects
-from tests.integration.live_node import WAIT_S, LiveNode, alive, until
+from tests.integration.live_node import FILE_TOOLS, WAIT_S, LiveNode, alive, until
 from tests.servers.processes import ModelServer
 from weftos import WeftosError
 
@@ -307,7 +307,7 @@ def test_without_what_bears_the_gateway_a_question_is_answered_with_what_to_do(f
     fresh.logged("helper is lost", "restart the node")
     fresh.down()
     fresh.up()
-    assert fresh.talk("joined", "five-calls")["status"] == "ok"
+    assert fresh.talk("joined", "five-calls", tools=FILE_TOOLS)["status"] == "ok"
 
 
 def test_a_gateway_killed_under_a_question_asks_it_again(node: LiveNode, models: ModelServer) -> None:

@@ -29,6 +29,7 @@ class Providers:
     def __init__(self, *answers: ModelAnswer) -> None:
         self.answers = list(answers)
         self.asked: list[ModelRequest] = []
+        self.logged: list[str] = []
 
     async def ask(self, request: ModelRequest) -> ModelAnswer:
         self.asked.append(request)
@@ -47,7 +48,8 @@ def walk(
     *answers: ModelAnswer, chain: Sequence[Place] = (A, B, C), **config: object
 ) -> tuple[Providers, Failover, ModelAnswer]:
     providers = Providers(*answers)
-    failover = Failover(providers.ask, no_chance, tuple(chain), FailoverConfig(**config))  # type: ignore[arg-type]
+    made = FailoverConfig(**config)  # type: ignore[arg-type]
+    failover = Failover(providers.ask, no_chance, tuple(chain), made, providers.logged.append)
     return providers, failover, asyncio.run(failover.ask(REQUEST))
 
 
@@ -63,6 +65,7 @@ def test_what_may_pass_is_tried_again_later_each_time_and_then_the_next_is_asked
     assert answer == OK and providers.places == ["a", "a", "a", "b"]
     assert [request.after_ms for request in providers.asked] == [0, 1_000, 2_000, 0]
     assert [(str(each.place), each.error_kind) for each in failover.attempts] == [("a/m1", "server")] * 3
+    assert providers.logged == ["a/m1 has not answered (server): it was server"] * 3
 
 
 def test_a_timeout_counts_as_one_that_may_pass_and_then_fails_over() -> None:
@@ -96,7 +99,7 @@ def test_what_a_server_asks_for_is_waited_for_and_no_more_than_is_bearable() -> 
 
 def test_who_has_answered_is_asked_the_next_question_and_who_was_given_up_is_not() -> None:
     providers = Providers(failed("auth"), OK, OK, failed("auth"), OK)
-    failover = Failover(providers.ask, no_chance, (A, B, C), FailoverConfig())
+    failover = Failover(providers.ask, no_chance, (A, B, C), FailoverConfig(), providers.logged.append)
 
     async def questions() -> None:
         for _ in range(3):
