@@ -21,8 +21,14 @@ def extract(source: str) -> str:
             continue
         for who, text in told.items() if isinstance(told, dict) else ():
             if who in _SAID and isinstance(text, str):
-                limit = MOST_BYTES // 2 if who == _SAID[0] else EACH_BYTES
-                said.append(f"{who}: {cut_text(' '.join(text.split()), limit)}")
+                said.append(_beginning(who, " ".join(text.split())))
     while len(said) > 1 and sum(len(each.encode("utf-8", "replace")) + 2 for each in said) > MOST_BYTES:
-        del said[1 if said[0].startswith(_SAID[0]) and len(said) > 2 else 0]
+        del said[0]
     return "; ".join(said)
+
+
+def _beginning(who: str, text: str) -> str:
+    """How somebody began; of an earlier summary, which says that already, its end."""
+    if who == _SAID[0]:
+        return text.encode("utf-8", "replace")[-MOST_BYTES // 2 :].decode("utf-8", "ignore")
+    return f"{who}: {cut_text(text, EACH_BYTES)}"

@@ -93,8 +93,8 @@ def _line(who: str, said: str) -> str:
     return json.dumps({who: shortened(said, 2_000)}, ensure_ascii=False)
 
 
-def summary_of(text: str, covered: Sequence[Record], kept: int) -> Summary:
-    """What a model said, with what it was made of."""
+def summary_of(text: str, covered: Sequence[Record], kept: int, most_bytes: int = SUMMARY_BYTES) -> Summary:
+    """What a model said, as far as it may be kept, with what it was made of."""
     source = json.dumps(list(covered), sort_keys=True, ensure_ascii=False, default=str)
     digest = hashlib.sha256(source.encode("utf-8", "replace")).hexdigest()
-    return Summary(cut_text(" ".join(text.split()), SUMMARY_BYTES), kept, len(covered), digest)
+    return Summary(cut_text(" ".join(text.split()), most_bytes), kept, len(covered), digest)

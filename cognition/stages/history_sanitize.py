@@ -13,7 +13,14 @@ from cognition.context import Record, node_note, system_records
 from cognition.history.aging import aged
 from cognition.history.repair import repaired
 from cognition.history.secrets import redacted
-from cognition.history.strategy import fits, to_keep
+from cognition.history.strategy import (
+    fits,
+    most_that_fit,
+    room_of,
+    summarises,
+    summary_bytes,
+    to_keep,
+)
 from cognition.history.summary import PROMPT, Summary, cut_at, source_of, summary_of, taken_apart
 from cognition.turn.agent_turn import AgentTurn
 from cognition.turn.outcome import Continue, Outcome
@@ -27,23 +34,27 @@ async def history_sanitize(turn: AgentTurn) -> Outcome:
     summary, records = taken_apart(await turn.sys.history())
     if config.redact_tool_outputs:
         records = list(map(_without_secrets, records))
-    head = (*system_records(turn.config.standing_prompt), *(summary.shown() if summary else ()))
+    room = room_of(config, system_records(turn.config.standing_prompt))
     exchanges = aged(repaired(records))
-    if fits(config, exchanges, head):
-        return Continue(_with(turn, summary, exchanges))
-    kept = to_keep(config, exchanges, head)
-    cut = cut_at(records, kept)
-    if not cut:
-        return Continue(_with(turn, summary, exchanges))
-    newer = None if config.strategy == "sliding" else await _summarised(turn, summary, records, cut)
-    if newer is None:
-        return Continue(_with(turn, summary, exchanges[len(exchanges) - kept :], truncated=True))
-    turn = replace(turn, notes=(*turn.notes, newer.record()))
-    return Continue(_with(turn, newer, exchanges[len(exchanges) - kept :]))
+    if fits(exchanges, summary, room):
+        return Continue(_with(turn, summary, exchanges), f"{len(exchanges)} exchanges")
+    if summarises(config, room):
+        kept = to_keep(config, exchanges, room)
+        newer = await _summarised(turn, summary, records, cut_at(records, kept), summary_bytes(room))
+        if newer is not None:
+            turn = replace(turn, notes=(*turn.notes, newer.record()))
+            why = f"{kept} exchanges, {len(exchanges) - kept} into a summary"
+            return Continue(_with(turn, newer, exchanges[len(exchanges) - kept :]), why)
+    if not fits([], summary, room):
+        summary = None  # it was made for a larger room
+    kept = most_that_fit(exchanges, summary, room)
+    gone = len(exchanges) - kept
+    shown = _with(turn, summary, exchanges[gone:], truncated=bool(gone))
+    return Continue(shown, f"{kept} exchanges, {gone} left out")
 
 
 async def _summarised(
-    turn: AgentTurn, before: Summary | None, records: list[Record], cut: int
+    turn: AgentTurn, before: Summary | None, records: list[Record], cut: int, most_bytes: int
 ) -> Summary | None:
     """The records before ``cut`` in a model's words; None when it gave none."""
     asked = (*system_records(PROMPT), {"role": "user", "content": source_of(before, records[:cut])})
@@ -51,7 +62,7 @@ async def _summarised(
     if answer.status != "ok" or not answer.text.strip():
         turn.sys.log(f"history: no summary of {cut} records: {answer.text[:200] or 'an empty answer'}")
         return None
-    return summary_of(answer.text, records[:cut], len(records) - cut)
+    return summary_of(answer.text, records[:cut], len(records) - cut, most_bytes)
 
 
 def _with(

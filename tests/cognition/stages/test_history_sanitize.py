@@ -10,8 +10,8 @@ import pytest
 from cognition.config.agent_config import AgentConfig, HistoryConfig
 from cognition.context import estimate_tokens, is_node_note
 from cognition.history.extract import extract
-from cognition.history.strategy import MESSAGES
-from cognition.history.summary import BEGINS, PROMPT, SOURCE_BYTES, cut_at, source_of, taken_apart
+from cognition.history.strategy import LEAST_ROOM, MESSAGES, fits
+from cognition.history.summary import BEGINS, PROMPT, SOURCE_BYTES, cut_at, source_of, summary_of, taken_apart
 from cognition.stages.history_sanitize import history_sanitize
 from cognition.turn.agent_turn import AgentTurn
 from cognition.turn.outcome import Continue
@@ -31,7 +31,7 @@ def exchanges(count: int, size: int = 0, begin: int = 0) -> list[dict[str, Any]]
 
 
 def stage(node: Node, **history: Any) -> AgentTurn:
-    config = AgentConfig(system_prompt="s", history=HistoryConfig(**history))
+    config = AgentConfig(system_prompt="s", history=HistoryConfig(**history))  # which takes four tokens
     outcome = asyncio.run(history_sanitize(begun_turn(node=node, config=config)))
     assert isinstance(outcome, Continue)
     return outcome.turn
@@ -68,7 +68,7 @@ def test_sliding_leaves_out_the_oldest_and_says_so() -> None:
 
 def test_a_summary_takes_the_place_of_what_is_beyond_its_threshold() -> None:
     here = node(exchanges(4, 400))
-    turn = stage(here, strategy="summary", max_tokens=300, summary_threshold=120)
+    turn = stage(here, strategy="summary", max_tokens=410, summary_threshold=120)
     assert shown(turn)[0] == f"{BEGINS}Ada asked for numbers.]"
     assert list(turn.history[2:]) == here.records[-2:]
     [request] = here.requests
@@ -76,16 +76,16 @@ def test_a_summary_takes_the_place_of_what_is_beyond_its_threshold() -> None:
     assert '"q0' in request.messages[1]["content"] and "q3" not in request.messages[1]["content"]
 
 
-def test_hybrid_lets_as_few_slide_out_as_free_a_quarter_of_the_room() -> None:
+def test_hybrid_lets_slide_out_what_is_beyond_half_of_the_room() -> None:
     here = node(exchanges(4, 400))
-    turn = stage(here, strategy="hybrid", max_tokens=420)
-    assert list(turn.history[2:]) == here.records[-4:]
-    assert "q1" in here.requests[0].messages[1]["content"]
+    turn = stage(here, strategy="hybrid", max_tokens=430)
+    assert list(turn.history[2:]) == here.records[-2:]
+    assert "q2" in here.requests[0].messages[1]["content"]
 
 
 @pytest.mark.parametrize("strategy", ["summary", "hybrid"])
 def test_the_session_keeps_the_summary_and_the_next_turn_goes_on_from_it(strategy: Strategy) -> None:
-    config = {"strategy": strategy, "max_tokens": 420, "summary_threshold": 240}
+    config = {"strategy": strategy, "max_tokens": 430, "summary_threshold": 120}
     first = node(exchanges(4, 400))
     turn = stage(first, **config)
     [note] = turn.notes
@@ -94,7 +94,7 @@ def test_the_session_keeps_the_summary_and_the_next_turn_goes_on_from_it(strateg
     again = stage(second, **config)
     assert not second.requests, "there is room again"
     assert shown(again)[0] == f"{BEGINS}Ada asked for numbers.]"
-    assert list(again.history[2:]) == [*first.records[-4:], *after[-2:]]
+    assert list(again.history[2:]) == [*first.records[-2:], *after[-2:]]
 
     third = node([*after, *exchanges(4, 400, 10)])
     stage(third, **config)
@@ -104,9 +104,9 @@ def test_the_session_keeps_the_summary_and_the_next_turn_goes_on_from_it(strateg
 
 @pytest.mark.parametrize("answer", [ModelAnswer("error", "down"), ModelAnswer("ok", " ")])
 def test_without_a_summary_the_oldest_are_left_out_and_nothing_is_kept(answer: ModelAnswer) -> None:
-    turn = stage(node(exchanges(4, 400), answer), max_tokens=420)
+    turn = stage(node(exchanges(4, 400), answer), max_tokens=430)
     assert is_node_note(turn.history[0]) and not turn.notes
-    assert shown(turn)[2].startswith("q2")
+    assert shown(turn)[2].startswith("q1")
 
 
 def test_a_prompt_that_takes_all_the_room_asks_nobody_for_a_summary_of_nothing() -> None:
@@ -116,9 +116,9 @@ def test_a_prompt_that_takes_all_the_room_asks_nobody_for_a_summary_of_nothing()
 
 def test_secrets_in_results_reach_neither_the_model_nor_a_summary() -> None:
     secret = "password=hunter22x"
-    records = [user("q" + "x" * 900), assistant("", "1"), tool("1", secret), assistant("A"), *exchanges(1)]
+    records = [user("q" + "x" * 1_900), assistant("", "1"), tool("1", secret), assistant("A"), *exchanges(1)]
     here = node(records)
-    turn = stage(here, max_tokens=120)
+    turn = stage(here, max_tokens=440)
     assert "hunter22x" not in str(here.requests) and "[redacted secret]" in str(here.requests)
     assert "hunter22x" not in str(turn.notes)
     assert "hunter22x" in str(stage(node(records), redact_tool_outputs=False).history)
@@ -127,15 +127,15 @@ def test_secrets_in_results_reach_neither_the_model_nor_a_summary() -> None:
 def test_what_is_shown_is_sound_whatever_was_summarised() -> None:
     for count in range(1, 12):
         for strategy in ("sliding", "summary", "hybrid"):
-            turn = stage(node(exchanges(count, 300)), strategy=strategy, max_tokens=300, summary_threshold=90)
+            turn = stage(node(exchanges(count, 300)), strategy=strategy, max_tokens=440, summary_threshold=90)
             assert [r for each in sound_exchanges(turn.history) for r in each] == list(turn.history)
 
 
 def test_a_summary_stays_true_when_the_oldest_records_are_forgotten() -> None:
-    note = stage(node(exchanges(4, 400)), max_tokens=420).notes[0]
+    note = stage(node(exchanges(4, 400)), max_tokens=430).notes[0]
     records = [*exchanges(4, 400)[3:], note, *exchanges(1, begin=9)]
     summary, left = taken_apart(records)
-    assert summary is not None and left == [*exchanges(4, 400)[4:], *exchanges(1, begin=9)]
+    assert summary is not None and left == [*exchanges(4, 400)[6:], *exchanges(1, begin=9)]
 
 
 @pytest.mark.parametrize(
@@ -159,5 +159,32 @@ def test_exchanges_begin_at_their_messages() -> None:
 def test_the_offline_provider_summarises_by_beginnings() -> None:
     said = extract(source_of(None, exchanges(2)))
     assert said == "user: q0; assistant: a0; user: q1; assistant: a1"
+    again = extract(
+        source_of(taken_apart([*exchanges(1), summary_of(said, [], 0).record()])[0], exchanges(1, begin=2))
+    )
+    assert again == f"{said}; user: q2; assistant: a2"
     assert len(extract(source_of(None, exchanges(400)))) <= 2_000
     assert extract("no json\n[1]") == ""
+
+
+def test_a_room_too_small_for_a_summary_asks_nobody_and_slides() -> None:
+    here = node(exchanges(9, 40))
+    turn = stage(here, max_tokens=LEAST_ROOM)
+    assert fits([], None, LEAST_ROOM) and not here.requests
+    small = node(exchanges(9, 40))
+    turn = stage(small, max_tokens=100)
+    assert not small.requests and not turn.notes and sum(map(estimate_tokens, turn.history[2:])) <= 96
+
+
+@pytest.mark.parametrize("strategy", ["summary", "hybrid"])
+def test_whatever_a_model_says_the_history_stays_in_its_room_and_few_turns_ask(strategy: Strategy) -> None:
+    wordy = ModelAnswer("ok", "many words " * 5_000)
+    records: list[dict[str, Any]] = []
+    asked = 0
+    for number in range(60):
+        here = node(records, wordy)
+        turn = stage(here, strategy=strategy, max_tokens=604, summary_threshold=300)
+        assert sum(map(estimate_tokens, turn.history)) <= 600
+        asked += len(here.requests)
+        records = [*records, *turn.notes, *exchanges(1, 60, number)]
+    assert 3 < asked < 30
