@@ -6,6 +6,7 @@ Tokens are those of :func:`cognition.context.estimate_tokens`. Times are in the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, MaxLen
@@ -58,9 +59,9 @@ class ExecutionConfig:
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """``provider`` and ``model``: empty for the node's own. ``tools``: which are offered of those that the process may
-    use; None: all. ``recall_tokens``: what is recalled before the model is asked; 0: nothing is. An empty
-    ``system_prompt`` means the default. ``temperature``, ``top_p`` and ``top_k``: how an
+    """``provider`` and ``model``: empty for the node's own. ``tools``: names, or patterns such as ``file_*``, of those
+    that are offered of what the process may use; None: all. ``recall_tokens``: what is recalled before the model is
+    asked; 0: nothing is. An empty ``system_prompt`` means the default. ``temperature``, ``top_p`` and ``top_k``: how an
     answer is drawn, where the provider takes such a thing; ``max_tokens``: how long it may be. ``output_schema``: the
     JSON Schema of an answer; None: any text.
     """
@@ -79,6 +80,10 @@ class AgentConfig:
     history: HistoryConfig = field(default_factory=HistoryConfig)
     execution: ExecutionConfig = field(default_factory=ExecutionConfig)
     failover: FailoverConfig = field(default_factory=FailoverConfig)
+
+    def wants(self, tool: str) -> bool:
+        """Whether a tool is to be offered, as far as this says."""
+        return self.tools is None or any(fnmatchcase(tool, pattern) for pattern in self.tools)
 
     @property
     def standing_prompt(self) -> str:

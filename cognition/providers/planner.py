@@ -40,11 +40,19 @@ def plan(messages: Sequence[Mapping[str, Any]], tools: Collection[str]) -> Call 
             case Say(text):
                 said.append(text)
                 continue
-        if action.tool not in tools:
-            said.append(f"For {_shown(step)} I need the tool {action.tool}, which this process may not use.")
-            break
         if not results:
-            return action
+            if action.tool in tools:
+                return action
+            if not tools and is_node_note(messages[-1]):
+                left = len(steps) - number
+                said.append(
+                    f"Not done, since no more calls are made in this turn: {left} of {len(steps)} steps."
+                )
+            else:
+                said.append(
+                    f"For {_shown(step)} I need the tool {action.tool}, which this process may not use."
+                )
+            break
         result = results.pop(0)
         if result.status != "ok":
             said.append(f"{_shown(step)} did not work ({result.status}): {result.text}")

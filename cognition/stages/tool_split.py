@@ -9,6 +9,6 @@ from cognition.turn.outcome import Continue, Outcome
 
 
 async def tool_split(turn: AgentTurn) -> Outcome:
-    wanted, allowed = turn.config.tools, await turn.sys.tools()
-    offered = allowed if wanted is None else [name for name in allowed if name in wanted]
-    return Continue(replace(turn, tools=tuple(offered)))
+    allowed = await turn.sys.tools()
+    offered = tuple(filter(turn.config.wants, allowed))
+    return Continue(replace(turn, tools=offered), f"{len(offered)} of {len(allowed)} tools")

@@ -276,8 +276,8 @@ def test_what_a_spawn_says_of_its_rounds_holds(node: LiveNode, models: ModelServ
     answer = node.api.send("brief", "go", wait_s=WAIT_S)
     assert (answer["status"], "after 2 rounds" in answer["reply"]) == ("error", True)
     assert len(asked(models, "for-ever")) == before + 3, "and once more, without tools"
-    shown = node.cli("trace", "--of", "/user/brief").stdout
-    assert "asked a model 3 times" in shown and "called 2 tools" in shown and "completion 0.00" in shown
+    shown = node.cli("trace", "--pid", "brief").stdout
+    assert "questions to models: 3" in shown and "calls of tools: 2" in shown and "completion 0.00" in shown
 
 
 def test_a_model_nobody_serves_is_an_honest_reply(node: LiveNode) -> None:

@@ -19,11 +19,12 @@ from weftos.json_object import Json
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which turn: by its id, else the newest that has ended of those of an address, a process or a session."""
+    """Which turn: by its id, else the newest that has ended of those of a ``process`` (its PID, name or address) or of
+    a session.
+    """
 
     turn: str = ""
-    address: str = ""
-    pid: int = 0
+    process: str = ""
     session: str | None = None
 
 
@@ -82,17 +83,15 @@ def _newest(auditor: Auditor, wanted: Wanted) -> str:
         elif record.entry.kind == "turn.ended" and record.entry.subject in turns:
             newest = record.entry.subject
     if not newest:
-        raise WeftosError("no such turn has ended: weftos chain log --kind turn.ended", "not_found")
+        whose = f" of {wanted.process}" if wanted.process else ""
+        raise WeftosError(f"no turn{whose} has ended here: weftos chain log --kind turn.ended", "not_found")
     return newest
 
 
 def _is_of(record: EntryRecord, wanted: Wanted) -> bool:
-    body = record.body
-    return (
-        (not wanted.address or body.get("address") == wanted.address)
-        and (not wanted.pid or record.entry.pid == wanted.pid)
-        and (wanted.session is None or body.get("session") == wanted.session)
-    )
+    address, process = str(record.body.get("address")), wanted.process
+    named = process in ("", address, address.rpartition("/")[2], str(record.entry.pid))
+    return named and wanted.session in (None, record.body.get("session"))
 
 
 def _end_of(auditor: Auditor, ident: str) -> EntryRecord | None:

@@ -18,7 +18,7 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from cognition.config.agent_config import AgentConfig
+from cognition.config.agent_config import PipelineConfig
 from cognition.config.check import faults_of, hints_of, parse
 from cognition.turn.builder import PipelineError
 from cognition.turn.order import builder_of
@@ -200,8 +200,8 @@ class _Layers:
             for fault in faults_of(kind, self._values.get(name, {}), name):
                 where = self._origin_near(tuple(fault.key.partition("[")[0].split(".")))
                 self._faults.append(f"{where}: {fault}")
+        self._check_pipeline()
         if settings is not None and not self._faults:
-            self._check_pipeline(settings)
             self._faults += [
                 f"{self._origin_near((key,))}: {words}" for key, words in routing_faults(settings)
             ]
@@ -209,10 +209,14 @@ class _Layers:
             raise ConfigError(*self._faults)
         return settings
 
-    def _check_pipeline(self, settings: Settings) -> None:
+    def _check_pipeline(self) -> None:
         """Stages that do not fit together are known before an agent starts."""
+        agent = self._values.get("agent", {})
+        told = agent.get("pipeline", {}) if isinstance(agent, dict) else {}
+        if list(faults_of(PipelineConfig, told)):
+            return
         try:
-            builder_of(parse(AgentConfig, settings.agent, "agent").pipeline).build()
+            builder_of(parse(PipelineConfig, told, "agent.pipeline")).build()
         except PipelineError as error:
             self._faults.append(f"{self._origin_near(('agent', 'pipeline'))}: agent.{error}")
 

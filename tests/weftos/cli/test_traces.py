@@ -91,7 +91,8 @@ def test_people_get_a_tree_in_which_nothing_of_a_behaviour_is_obeyed(shell: Shel
 
 
 @pytest.mark.parametrize(
-    "wanted", [("--turn", "t2"), ("--of", "/user/ada"), ("--pid", "8"), ("--session", "main")]
+    "wanted",
+    [("--turn", "t2"), ("--pid", "/user/ada"), ("--pid", "ada"), ("--pid", "8"), ("--session", "main")],
 )
 def test_a_turn_is_chosen_by_itself_its_process_or_its_session(shell: Shell, wanted: tuple[str, str]) -> None:
     found = shell.json("trace", *wanted)
@@ -102,7 +103,9 @@ def test_a_turn_is_chosen_by_itself_its_process_or_its_session(shell: Shell, wan
 
 
 def test_what_there_is_not_is_said(shell: Shell) -> None:
-    status, _, said = shell.run("trace", "--of", "/user/nobody")
-    assert status != 0 and "no such turn has ended" in said
+    status, _, said = shell.run("trace", "--pid", "nobody")
+    assert status != 0 and "no turn of nobody has ended" in said
+    status, _, said = shell.run("trace", "--last", "--pid", "ada")
+    assert status != 0 and "newest of all turns" in said
     status, _, said = shell.run("trace", "--turn", "t99")
     assert status != 0 and "the ledger knows no turn t99" in said

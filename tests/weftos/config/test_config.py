@@ -456,4 +456,6 @@ def test_faults_of_what_agents_are_told_have_their_line_and_all_come_at_once(tmp
 def test_stages_that_do_not_fit_together_stop_the_boot_and_not_each_agent(tmp_path: Path) -> None:
     text = '[agent.pipeline]\nstages = ["tool_split"]\nskip_stages = ["execut"]\n'
     [fault] = refused(tmp_path, text)
+    other = refused(tmp_path, text + "[agent.history]\nmax_token = 1\n")
+    assert len(other) == 2, "beside what else is wrong"
     assert "execute is missing" in fault and "there is no stage 'execut'; the nearest is execute" in fault

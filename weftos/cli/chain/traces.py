@@ -18,14 +18,13 @@ _BAR_CELLS = 20
 
 def trace(
     turn: Annotated[str, typer.Option(metavar="ID", help="This turn, as chain log shows it: t12.")] = "",
-    address: Annotated[
-        str, typer.Option("--of", metavar="ADDRESS", help="The newest turn of the process at this address.")
+    process: Annotated[
+        str, typer.Option("--pid", metavar="PROCESS", help="The newest turn of it: its PID, name or address.")
     ] = "",
-    pid: Annotated[int, typer.Option(metavar="PID", help="The newest turn of this process.")] = 0,
     session: Annotated[str | None, typer.Option(metavar="S", help="The newest turn of this session.")] = None,
     last: Annotated[
-        bool, typer.Option("--last", help="The newest turn of all; what is shown anyway.")
-    ] = True,
+        bool, typer.Option("--last", help="The newest of all turns, as without any of these.")
+    ] = False,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
@@ -33,9 +32,13 @@ def trace(
     from weftos.audit.auditor import Auditor
     from weftos.audit.trace import Wanted, agent_trace
 
+    if last and (turn or process or session is not None):
+        raise typer.BadParameter(
+            "is the newest of all turns: leave it out, or the others", param_hint="'--last'"
+        )
     out = Output(as_json)
     with out.progress("reading the ledger") as progress:
-        found = agent_trace(Auditor(data_directory(data), progress), Wanted(turn, address, pid, session))
+        found = agent_trace(Auditor(data_directory(data), progress), Wanted(turn, process, session))
     out.document(found)
     if not as_json:
         out.tree(_tree(found))
@@ -59,7 +62,7 @@ def _tree(found: Json) -> Branch:
         stages.add(styled(f"{row['stage']:18} {_took(row['took_us']):>9}  {row['outcome']}{why}  {bar}"))
     if not found["stages"]:
         stages.add(styled("its behaviour has told of none"))
-    asked = tree.add(styled(f"asked a model {len(found['model_calls'])} times", "bold"))
+    asked = tree.add(styled(f"questions to models: {len(found['model_calls'])}", "bold"))
     for call in found["model_calls"]:
         read, written = call["tokens"]
         fault = f" ({call['error_kind']})" if call["error_kind"] else ""
@@ -67,7 +70,7 @@ def _tree(found: Json) -> Branch:
         where = f"{call['provider']} {call['model']}".strip()
         tokens = f"{read} tokens read, {written} written"
         asked.add(styled(f"{where}  {_took(call['took_us'])}  {call['status']}{fault}, {tokens}{cost}"))
-    called = tree.add(styled(f"called {len(found['tool_calls'])} tools", "bold"))
+    called = tree.add(styled(f"calls of tools: {len(found['tool_calls'])}", "bold"))
     for call in found["tool_calls"]:
         called.add(styled(f"{call['tool']}  {_took(call['took_us'])}  {call['status']}"))
     tree.add(
