@@ -235,6 +235,7 @@ def parse_question(args: dict[str, Any], kept: KeptMessages) -> Question | None:
         _count(args, "top_k") or None,
         schema,
         args.get("retry") is not False,
+        _text(args, "asker"),
     )
 
 

@@ -23,7 +23,8 @@ class OfferedTool:
 class Question:
     """One model call: messages in the OpenAI chat shape, tools on offer, ``model`` empty for the provider's
     default. ``max_tokens`` of the answer, 0 for what the provider says. ``note``: what the node tells a language model
-    behind all messages; nobody has said it, so it is no request. The rest is as in :class:`kernel.abi.ModelRequest`.
+    behind all messages; nobody has said it, so it is no request. ``asker``: who has his turn where
+    questions wait. The rest is as in :class:`kernel.abi.ModelRequest`.
 
     A message of role ``tool`` may carry two keys of ours: ``status`` (an outcome other than ``ok``) and
     ``truncated``.
@@ -39,6 +40,7 @@ class Question:
     top_k: int | None = None
     output_schema: Mapping[str, Any] | None = None
     retry: bool = True
+    asker: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,13 +227,13 @@ def _started_by(root: ProcessRow, mark: Mark) -> set[int]:
 def stop_all(find: Callable[[], Iterable[int]], spared: Collection[int], deadline: float) -> set[int]:
     """Stop what ``find`` finds and is not ``spared``, and look again until there is nothing new, or the deadline
     (``time.monotonic``) is over. To be done before any of it is killed: else a script whose running step is killed
-    first goes on with its next one.
+    first goes on with its next one. A look during which any process was born is not the last: what becomes a daemon
+    forks and ends, twice, and then is in no listing that began before.
     """
     found: set[int] = set()
-    for _ in range(
-        _LOOKS
-    ):  # a stopped process forks nothing; one that forks and ends faster than that is in no look
-        if not (fresh := set(find()).difference(found, spared)):
+    for _ in range(_LOOKS):  # a stopped process forks nothing; one that forks and ends for ever is in no look
+        there = _present()
+        if not (fresh := set(find()).difference(found, spared)) and _present() <= there:
             break
         for pid in fresh:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -242,6 +242,11 @@ def stop_all(find: Callable[[], Iterable[int]], spared: Collection[int], deadlin
         if time.monotonic() >= deadline:
             break
     return found
+
+
+def _present() -> set[str]:
+    """The numbers of all processes that there are, dead ones included."""
+    return {name for name in os.listdir("/proc") if name.isdigit()}
 
 
 def kill_all(pids: Iterable[int], deadline: float) -> set[int]:

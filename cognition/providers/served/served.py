@@ -13,7 +13,7 @@ import ssl
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -32,6 +32,7 @@ from cognition.providers.http.server import HttpServer, Response
 from cognition.providers.http.sse import SseDecoder
 from cognition.providers.served.dialect import Dialect
 from cognition.providers.served.faults import fault_of, retry_after_s
+from cognition.providers.served.pacer import Pacer
 from cognition.providers.served.retry import ONCE, Failure, RetryPolicy, retry_delay_s
 from cognition.providers.served.settings import ServerSettings
 from kernel.abi import ModelAnswer
@@ -46,6 +47,7 @@ _HEADERS = (
 )
 _STREAMS = ("text/event-stream", "application/x-ndjson")
 _END = b"[DONE]"
+_BYTES_A_TOKEN = 4  # about: what a server has left of tokens is known so well and no better
 
 
 @dataclass(slots=True)
@@ -136,7 +138,7 @@ class Served:
         )
         self._server = HttpServer(settings.base_url, http_bounds, tls)
         self._headers = (*_HEADERS, *dialect.plain, *(dialect.headers(key) if key else ()))
-        self._gate = asyncio.Semaphore(self.bounds.parallel)
+        self._pacer = Pacer(self.bounds.parallel)
 
     async def ask(self, question: Question, watcher: Watcher) -> ModelAnswer:
         """See :class:`cognition.providers.base.Provider`."""
@@ -149,7 +151,10 @@ class Served:
         asked, policy = _Asked(), self._policy if question.retry else ONCE
         try:
             return await self._within_limits(
-                lambda attempt: self._attempt(body, attempt, asked), watcher, policy
+                lambda attempt: self._attempt(body, attempt, asked),
+                self._pacer.slot(question.asker, len(body) // _BYTES_A_TOKEN + question.max_tokens, watcher),
+                watcher,
+                policy,
             )
         except ProviderError as error:
             error.begun = asked.begun
@@ -165,15 +170,22 @@ class Served:
                 data = await self._body(response, min(self.bounds.wire_bytes, most_bytes)).whole()
             return parse(data, self._key)
 
-        return await self._within_limits(attempt, _Nobody(), self._policy)
+        nobody = _Nobody()
+        slot = self._pacer.slot("", len(body) // _BYTES_A_TOKEN, nobody)
+        return await self._within_limits(attempt, slot, nobody, self._policy)
 
     async def close(self) -> None:
+        self._pacer.close()
         self._server.close()
 
     async def _within_limits(
-        self, work: Callable[[_Attempt], Awaitable[T]], watcher: Watcher, policy: RetryPolicy
+        self,
+        work: Callable[[_Attempt], Awaitable[T]],
+        slot: AbstractAsyncContextManager[None],
+        watcher: Watcher,
+        policy: RetryPolicy,
     ) -> T:
-        async with self._slot(watcher):
+        async with slot:
             try:
                 async with asyncio.timeout(self.bounds.total_s):
                     return await self._with_retries(work, watcher, policy)
@@ -181,17 +193,6 @@ class Served:
                 raise ProviderError(
                     f"no whole answer from the model within {self.bounds.total_s:g} s", "timeout"
                 ) from error
-
-    @asynccontextmanager
-    async def _slot(self, watcher: Watcher) -> AsyncIterator[None]:
-        """One of the places of those that are asked at the same time."""
-        waits = self._gate.locked()
-        if waits:
-            watcher.queued()
-        async with self._gate:
-            if waits:
-                watcher.begun()
-            yield
 
     async def _with_retries(
         self, work: Callable[[_Attempt], Awaitable[T]], watcher: Watcher, policy: RetryPolicy
@@ -227,9 +228,11 @@ class Served:
         """The response to ``body``, its head checked. What goes wrong on the way is a ProviderError."""
         try:
             async with self._server.post(path, self._headers, body, asked.sent) as response:
+                after_s = retry_after_s(response.headers, time.time())
+                self._pacer.learn(response.headers, after_s)
                 if not 200 <= response.status < 300:
                     asked.refused()
-                await self._check_head(response)
+                await self._check_head(response, after_s)
                 yield response
         except ConnectError as error:
             raise TransientProviderError(
@@ -250,7 +253,7 @@ class Served:
                 f"the connection to {self._where} broke: {self._excerpt(str(error))}", kind="transport"
             ) from error
 
-    async def _check_head(self, response: Response) -> None:
+    async def _check_head(self, response: Response, after_s: float | None) -> None:
         status = response.status
         if 300 <= status < 400:
             target = self._excerpt(response.headers.get("location", "nowhere"))
@@ -270,7 +273,6 @@ class Served:
         if status in (401, 403):
             hint = self.settings.api_key_env or f"providers.{self.settings.name}.api_key_env"
             text = f"{self._where} answered {status}: it does not accept the key; check {hint}"
-        after_s = retry_after_s(response.headers, time.time())
         raise fault_of(text, status=status, error=error, retry_after_s=after_s)
 
     async def _error(self, response: Response) -> Any:

@@ -262,6 +262,7 @@ class ModelCalls:
             "provider": provider,
             "model": model,
             "stream_id": stream,
+            "asker": turn.address,
             **told_options(question.asked.options, allowance.output),
         }
         if allowance.note:

@@ -382,6 +382,30 @@ def test_a_question_that_is_to_be_asked_once_is(kind: Kind, tmp_path: Path) -> N
         assert ask(kind, server, policy=QUICK).text == "now"
 
 
+@EACH
+def test_a_limit_that_a_server_tells_holds_the_next_question_back_until_there_is_room(
+    kind: Kind, tmp_path: Path
+) -> None:
+    names = (
+        ("anthropic-ratelimit-requests-{}",)
+        if kind.path.endswith("messages")
+        else ("x-ratelimit-{}-requests",)
+    )
+    said = {"limit": "10", "remaining": "0", "reset": "1s"}
+    heads = {name.format(word): value for name in names for word, value in said.items()}
+    screens = Screen(), Screen()
+
+    async def run(url: str) -> None:
+        served = Served(kind.dialect, ServerSettings("local", url, "m1"), "", ONCE)
+        for screen in screens:
+            await served.ask(QUESTION, screen)
+        await served.close()
+
+    with model_server(tmp_path, {"answers": [{"text": "a", "headers": heads}, {"text": "b"}]}) as server:
+        asyncio.run(run(kind.url(server)))
+    assert [screen.waits for screen in screens] == [[], [True, False]]
+
+
 # -- what is asked ---------------------------------------------------------------------------------------------------
 
 DRAWN = replace(QUESTION, temperature=1.5, top_p=0.5, top_k=7, max_tokens=9, output_schema=SCHEMA)
