@@ -63,8 +63,9 @@ def test_a_deadline_is_of_what_takes_turns_and_at_most_the_nodes(tmp_path: Path)
         await control(Spawning.spawn, "pool", supervisor=True, strategy=TEMPLATE, turn_timeout_s=5)
         await control(Spawning.spawn, "one", under="/user/pool")
         assert twin.kernel.turns.limit_s("/user/pool/one") == 5
+        await control(Spawning.spawn, "crew", supervisor=True)
         with pytest.raises(SupervisionError, match="a supervisor takes no turns"):
-            await control(Processes.change, "pool", turn_timeout_s=5)
+            await control(Processes.change, "crew", turn_timeout_s=5)
 
     on_twin(tmp_path, body)
 
