@@ -65,7 +65,7 @@ class Agent:
         for warning in self._warnings:
             sys.log(warning)
         turn = await self._pipeline.run(
-            AgentTurn.begin(message, sys, self._config, self._bounds, self._router)
+            AgentTurn.begin(message, sys, self._config, self._bounds, self._router, self._config.guard)
         )
         return _result(turn)
 

@@ -63,7 +63,8 @@ class AgentConfig:
     that are offered of what the process may use; None: all. ``recall_tokens``: what is recalled before the model is
     asked; 0: nothing is. An empty ``system_prompt`` means the default. ``temperature``, ``top_p`` and ``top_k``: how an
     answer is drawn, where the provider takes such a thing; ``max_tokens``: how long it may be. ``output_schema``: the
-    JSON Schema of an answer; None: any text.
+    JSON Schema of an answer; None: any text. ``context_window``: the tokens of a question and its
+    answer that a model takes, where no route says it of the model; 0: nobody has said it, and nothing is held to it.
     """
 
     provider: Word = ""
@@ -76,6 +77,7 @@ class AgentConfig:
     top_p: Annotated[float, Gt(0), Le(1)] = 0.95
     top_k: Annotated[int, Ge(1), Le(100_000)] = 40
     output_schema: dict[str, Any] | None = None
+    context_window: Tokens = 0
     pipeline: PipelineConfig = field(default_factory=PipelineConfig)
     history: HistoryConfig = field(default_factory=HistoryConfig)
     execution: ExecutionConfig = field(default_factory=ExecutionConfig)

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, get_args
 from annotated_types import Ge, Le, MaxLen, MinLen
 
 from cognition.config.agent_config import AgentConfig, Word, Words
+from cognition.config.guard_config import GuardConfig
 
 TierName = Literal["free", "standard", "premium", "elite"]
 TIERS: tuple[TierName, ...] = get_args(TierName)
@@ -87,6 +88,9 @@ class ToldRouting:
 
 @dataclass(frozen=True, slots=True)
 class ToldConfig(AgentConfig):
-    """What a cell is told of an agent: ``[agent]``, and what the node adds. ``routing``: None where it is static."""
+    """What a cell is told of an agent: ``[agent]``, and what the node adds. ``routing``: None where it is
+    static. ``guard``: ``[guard]``.
+    """
 
     routing: ToldRouting | None = None
+    guard: GuardConfig = field(default_factory=GuardConfig)

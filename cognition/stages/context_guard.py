@@ -1,19 +1,33 @@
-"""What stands before the exchange at each question: system prompt, history, the question, what memory has on it."""
+"""What stands before the exchange at each question: system prompt, history, the question, what memory has on it.
+
+The message is judged before a model reads it, and so is what memory gives: text that reads like orders is flagged,
+stripped or refused, as ``[guard]`` says.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from cognition.context import Record, system_records
+from cognition.context import Record, node_note, system_records
+from cognition.guard.guard import MESSAGE_NOTE, REFUSED, guarded_message, guarded_result
 from cognition.recall.context import TOOL as RECALL_TOOL
 from cognition.recall.context import recall_call, recall_records
 from cognition.turn.agent_turn import AgentTurn
-from cognition.turn.outcome import Continue, Outcome
+from cognition.turn.outcome import Abort, Continue, Outcome
 
 
 async def context_guard(turn: AgentTurn) -> Outcome:
-    context = (*bare_context(turn), *await _recalled(turn))
-    return Continue(replace(turn, context=context))
+    guarded = guarded_message(turn.message.text, turn.guard)
+    if guarded.signals:
+        turn.sys.log(f"injection: the message ({guarded.why})")
+        if turn.guard.injection == "refuse":
+            return Abort(REFUSED.format(signals=guarded.why))
+        if turn.guard.injection == "strip":
+            turn = replace(turn, exchange=({**turn.question, "content": guarded.text}, *turn.exchange[1:]))
+    noted = turn.guard.injection == "flag" and guarded.signals
+    notes = (node_note(MESSAGE_NOTE.format(signals=guarded.why)),) if noted else ()
+    context = (*bare_context(turn), *notes, *await _recalled(turn))
+    return Continue(replace(turn, context=context), f"injection: {guarded.why}" if guarded.signals else "")
 
 
 def bare_context(turn: AgentTurn) -> tuple[Record, ...]:
@@ -34,4 +48,8 @@ async def _recalled(turn: AgentTurn) -> tuple[Record, ...]:
     [result] = await turn.sys.call_tools([call])
     if result.status != "ok":
         turn.sys.log(f"recall: {result.status}")
+    guarded = guarded_result(RECALL_TOOL, result.text, turn.guard)
+    if guarded.signals:
+        turn.sys.log(f"injection: memory ({guarded.why})")
+        result = replace(result, text=guarded.text)
     return recall_records(call, result, budget)

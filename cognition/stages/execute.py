@@ -34,6 +34,8 @@ from cognition.execution.repetition import (
 )
 from cognition.execution.shape import Shape, shape_of
 from cognition.forerunner import note_of
+from cognition.guard.guard import guarded_result
+from cognition.guard.window import TOOL_TOKENS, ContextOverflow, fitted
 from cognition.stages.context_guard import bare_context
 from cognition.turn.agent_turn import AgentTurn, Reply
 from cognition.turn.outcome import Continue, Outcome
@@ -91,6 +93,8 @@ class _Loop:
         for questions in sorted(self._ends):
             if questions <= turn.questions.count:
                 self._shown += note_of(self._ends.pop(questions))
+        if (overflow := self._fit(tools)) is not None:
+            return ModelAnswer("error", str(overflow), error_kind="context_overflow")
         answer = await turn.ask(self._request(tools))
         if answer.status != "ok" or answer.tool_calls:
             return answer
@@ -203,7 +207,29 @@ class _Loop:
             return ToolResult(call.id, call.name, "denied", f"not run: at most {limit} calls in one round")
         self._repetition = self._repetition.made(call, result)
         times = self._repetition.times(call)
+        result = self._guarded(call, result)
         return replace(result, text=result.text + warning(times)) if times >= WARN else result
+
+    def _guarded(self, call: ToolCall, result: ToolResult) -> ToolResult:
+        """A result as the model may see it, if it reads like orders."""
+        guarded = guarded_result(call.name, result.text, self._turn.guard)
+        if not guarded.signals:
+            return result
+        self._turn.sys.log(f"injection: {call.name} ({guarded.why})")
+        return replace(result, text=guarded.text)
+
+    def _fit(self, tools: tuple[str, ...]) -> ContextOverflow | None:
+        """What is shown is made to fit the model's window, where one is known; what is dropped stays dropped."""
+        config = self._turn.config
+        window = self._turn.context_window or config.context_window
+        if not window:
+            return None
+        room = window - config.max_tokens - TOOL_TOKENS * len(tools)
+        fit = fitted(self._shown, self._turn.question, room)
+        if isinstance(fit, ContextOverflow):
+            return fit
+        self._shown = fit
+        return None
 
     def _note(self, text: str) -> None:
         """Said to the model in this turn alone."""

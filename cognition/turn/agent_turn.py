@@ -7,10 +7,11 @@ node keeps of its result.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from cognition.config.agent_config import AgentConfig
+from cognition.config.guard_config import GuardConfig
 from cognition.context import ContextBounds, Record
 from cognition.failover.asking import Attempt
 from cognition.routing.router import Router
@@ -56,9 +57,9 @@ class AgentTurn:
     ``complexity`` how much of it, from 0 to 1. ``router`` says which model is asked, None where the configuration does.
     ``tier`` and ``context_window`` (in tokens, 0 for unknown) are of what it found, and ``fallbacks`` the models,
     ``provider/model``, to ask in that order when that one fails. ``notes``: internal records that the session is to
-    keep before the exchange. ``attempts``: questions that a provider failed to answer. ``reply``: what is to be said,
-    None as long as nobody knows; ``over``: a stage has answered or given up before the end. ``stages``: what came of
-    those that ran, in order.
+    keep before the exchange. ``attempts``: questions that a provider failed to answer. ``guard``: what becomes
+    of text that reads like orders. ``reply``: what is to be said, None as long as nobody knows; ``over``: a stage has
+    answered or given up before the end. ``stages``: what came of those that ran, in order.
     """
 
     message: Message
@@ -81,6 +82,7 @@ class AgentTurn:
     fallbacks: tuple[str, ...] = ()
     tier: str = ""
     context_window: int = 0
+    guard: GuardConfig = field(default_factory=GuardConfig)
     reply: Reply | None = None
     over: bool = False
     stages: tuple[StageReport, ...] = ()
@@ -93,6 +95,7 @@ class AgentTurn:
         config: AgentConfig,
         bounds: ContextBounds,
         router: Router | None = None,
+        guard: GuardConfig | None = None,
     ) -> AgentTurn:
         """A turn to which nothing has been done yet."""
         question: Record = {"role": "user", "content": message.text}
@@ -108,6 +111,7 @@ class AgentTurn:
             provider=config.provider,
             model=config.model,
             router=router,
+            guard=guard or GuardConfig(),
         )
 
     @property

@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from cognition.config.agent_config import AgentConfig
+from cognition.config.guard_config import GuardConfig
 from cognition.config.routing_config import RoutingConfig
 from kernel.bounds import Bounds
 from kernel.bounds import check as check_bounds
@@ -347,7 +348,7 @@ class MemorySettings(Section):
     budget_tokens: Annotated[int, Field(ge=0, le=1_000_000)] = 1_500
 
 
-TABLES: Mapping[str, type] = {"agent": AgentConfig, "routing": RoutingConfig}
+TABLES: Mapping[str, type] = {"agent": AgentConfig, "routing": RoutingConfig, "guard": GuardConfig}
 """Sections whose schema is cognition's own: what agents are told of it, cells check by the same."""
 
 
@@ -380,6 +381,7 @@ class Settings(Section):
     model: ModelSettings = ModelSettings()
     agent: dict[str, Any] = Field(default_factory=dict)
     routing: dict[str, Any] = Field(default_factory=dict)
+    guard: dict[str, Any] = Field(default_factory=dict)
     models: list[KnownModelSettings] = Field(default_factory=list, max_length=1000)
     tools: dict[Name, ToolSettings] = Field(default_factory=dict, max_length=1000)
     behaviours: dict[Name, BehaviourSettings] = Field(default_factory=dict, max_length=1000)

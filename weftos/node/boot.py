@@ -603,6 +603,8 @@ def _behaviours(config: Config) -> dict[str, BehaviourEntry]:
     told = {"recall_tokens": config.settings.memory.budget_tokens, **config.settings.agent}
     if (routing := told_routing(config.settings)) is not None:
         told["routing"] = routing
+    if config.settings.guard:
+        told["guard"] = config.settings.guard
     known = {AGENT.name: replace(AGENT, config=told)}
     for name, entry in config.settings.behaviours.items():
         package = f"{entry.import_.partition(':')[0].partition('.')[0]}|{':'.join(entry.python_path)}"
