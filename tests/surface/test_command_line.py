@@ -21,6 +21,7 @@ peer/add peer/list peer/remove peer/heads peer/decide token/create token/list to
 new run apply delete
 spawn ps tree inspect children send chat cancel logs stack events stop start kill change rm
 unpark restart suspend resume
+tools trace
 publish broadcast topics/list topics/subscribe topics/unsubscribe
 deadletters/list deadletters/show deadletters/replay deadletters/drop doubts/list doubts/resolve doubts/show
 divergences/list divergences/show divergences/decide policy/explain budget/show budget/grant
