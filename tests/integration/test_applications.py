@@ -210,8 +210,13 @@ def test_run_answers_once_and_its_ledger_stays(waits: Path, place: Path) -> None
     assert process.returncode == 0, error
     assert "given-to-the-tool None" in said
     [data] = place.glob("weftos-run-*")
-    command = said.splitlines()[-1].split()
-    assert command[:3] == ["weftos", "chain", "why"] and command[4:] == ["--data", str(data)]
+    words, _, typed = said.splitlines()[-1].partition(": ")
+    command = typed.split()
+    assert (
+        words == "to see why"
+        and command[:3] == ["weftos", "chain", "why"]
+        and command[4:] == ["--data", str(data)]
+    )
     why = subprocess.run(
         [sys.executable, "-m", *command], capture_output=True, text=True, timeout=WAIT_S, check=True
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,6 +19,13 @@ import pytest
 from kernel.helper.os_session import read_boot, session_members
 from tests.integration.live_node import until
 from tests.patience import HANG_S
+from tests.places import ROOT
+
+MEANT = {  # by the numbers of entries in the README
+    "why": ("tool.outcome", "/user/bob", "file_write"),
+    "receipt": ("tool.outcome", "/user/ada", "calculator"),
+    "erase": ("turn.ended", "/user/ada", ""),
+}
 
 
 class Terminal:
@@ -95,6 +104,17 @@ def test_a_node_in_the_foreground_stops_with_its_terminal_and_comes_back_with_it
     assert (after["address"], after["pid"] > before["pid"]) == (before["address"], True)
 
 
+def test_the_numbers_of_entries_are_those_of_what_the_readme_says(terminal: Terminal) -> None:
+    terminal.json("up", "--engine", "local", "--detach")
+    steps = _typed("First steps")
+    for words in steps:
+        if words[0] in ("spawn", "send"):
+            status, _, err = terminal.run(*words)
+            assert status == 0, err
+    named = _numbered(steps + _typed("The ledger, for somebody who was not there"))
+    assert {name: _meaning(terminal, seq) for name, seq in named.items()} == MEANT
+
+
 def test_a_follower_sees_what_happens_and_ends_with_the_node(terminal: Terminal) -> None:
     terminal.json("up", "--engine", "local", "--detach")
     follower = terminal.start("events", "-f", "--json")
@@ -117,6 +137,29 @@ def test_a_node_that_cannot_boot_says_why_and_leaves_nothing(terminal: Terminal)
     assert (status, out) == (1, "")
     assert "node.engine" in err
     assert terminal.living() == []
+
+
+def _typed(section: str) -> list[list[str]]:
+    """The command lines of ``weftos`` in a section."""
+    text = re.split(r"^## ", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
+    [lines] = [part.splitlines() for part in text if part.startswith(f"{section}\n")]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("    weftos ")]
+
+
+def _numbered(lines: list[list[str]]) -> dict[str, int]:
+    """What is asked of the ledger by an entry's number, and that number."""
+    return {
+        words[1]: int(words[2])
+        for words in lines
+        if words[0] == "chain" and words[2:3] and words[2].isdigit()
+    }
+
+
+def _meaning(terminal: Terminal, seq: int) -> tuple[str, str, str]:
+    """Kind of an entry, the address of its process, and the tool that it is of."""
+    shown: dict[str, Any] = terminal.json("chain", "show", str(seq))
+    [address] = [row["address"] for row in terminal.json("ps") if row["pid"] == shown["pid"]]
+    return shown["kind"], address, shown["body"].get("tool", "")
 
 
 def _document(process: subprocess.Popen[str]) -> Any:

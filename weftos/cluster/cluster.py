@@ -7,6 +7,7 @@ each node's port, so that a node that comes back is found where its peers look f
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -173,7 +174,17 @@ def load_plan(directory: Path) -> Plan | None:
         ) from error
 
 
+def cluster_around(place: Path) -> Path | None:
+    """The directory of the cluster that ``place`` is, or is a node of; None when it is neither. Raises OSError."""
+    around = (place, place.parent) if _is_node_name(place.name) else (place,)
+    return next((each for each in around if os.path.lexists(each / PLAN_FILE)), None)
+
+
+def _is_node_name(name: str) -> bool:
+    return name[:1] == "n" and name[1:].isdigit()
+
+
 def node_places(directory: Path) -> list[Path]:
     """The data directories of all nodes that a cluster in ``directory`` has or had."""
-    found = [path.parent for path in directory.glob("n*/format") if path.parent.name[1:].isdigit()]
+    found = [path.parent for path in directory.glob("n*/format") if _is_node_name(path.parent.name)]
     return sorted(found, key=lambda place: int(place.name[1:]))

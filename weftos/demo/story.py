@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,8 @@ from rich.text import Text
 
 from weftos.client.client import Client
 
-WIDTH = 112
+WIDTH, LEAST_WIDTH = 112, 60
+INDENT = 4
 COMMAND_TIMEOUT_S = 120.0
 PATIENCE_S = 30.0
 
@@ -35,7 +37,8 @@ class Story:
         self.home = Path(tempfile.mkdtemp(prefix="weftos-demo-"))
         self.cluster = self.home / "cluster"
         self.desk = self.home / "desk"
-        self.console = Console(width=WIDTH, highlight=False, soft_wrap=True)
+        self.width = min(WIDTH, max(LEAST_WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
+        self.console = Console(width=self.width, highlight=False, soft_wrap=True)
         self.started = time.monotonic()
         self.chapters = 0
 
@@ -81,7 +84,11 @@ class Story:
         line = shown or " ".join(f'"{word}"' if " " in word else word for word in words)
         self.console.print()
         self.typed("$" if not on else f"{on}$", f"weftos {line}")
-        environment = {**os.environ, "COLUMNS": str(WIDTH - 4), "XDG_CONFIG_HOME": str(self.home / "config")}
+        environment = {
+            **os.environ,
+            "COLUMNS": str(self.width - INDENT),
+            "XDG_CONFIG_HOME": str(self.home / "config"),
+        }
         if on:
             environment["WEFTOS_DATA"] = str(self.data(on))
         return self._run(("-P", "-m", "weftos", *words), f"weftos {line}", environment, fails=fails)
@@ -102,8 +109,8 @@ class Story:
             timeout=COMMAND_TIMEOUT_S,
         )
         text = (done.stdout + done.stderr).rstrip("\n")
-        printed = Text(text, overflow="ellipsis", no_wrap=True)
-        self.console.print(Padding(printed, (0, 0, 0, 4)), soft_wrap=False)
+        printed = Text(text, overflow="fold")
+        self.console.print(Padding(printed, (0, 0, 0, INDENT)), soft_wrap=False)
         if (done.returncode != 0) != fails:
             wanted = "fail" if fails else "succeed"
             raise ClaimFailed(f"{line} ended with status {done.returncode}; it was to {wanted}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -204,6 +205,7 @@ def test_spawn_hands_over_what_was_typed(shell: Shell, twin: Twin, tmp_path: Pat
         (["spawn", "x", "--child-shutdown", "inf"], "neither seconds nor infinity"),
         (["spawn", "x", "--supervisor", "--model", "m"], "leave out --model"),
         (["spawn", "x", "--restart", "sometimes"], "permanent"),
+        (["spawn", "x", "--set", "histori.strategy=sliding"], "histori is unknown; the nearest is history"),
         (["doubts", "resolve", "t:0.0"], "exactly one of --retry, --done, --lost"),
         (["doubts", "resolve", "t:0.0", "--retry", "--lost"], "exactly one"),
         (["divergences", "decide", "t3"], "exactly one of --again, --accept, --dead"),
@@ -272,6 +274,13 @@ def test_tree_draws_children_below_their_supervisors(shell: Shell, twin: Twin) -
     assert "PID 9  restarting  2 restarts" in lines[2]
 
 
+class Keyboard(io.StringIO):
+    """What a person types on."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 def typing(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
     """A person who types these lines and then ends the talk."""
     left = list(lines)
@@ -291,6 +300,16 @@ def test_chat_prints_tokens_as_they_come_and_the_reply_once(
     typing(monkeypatch, "one two", "  ")
     assert shell.run("chat", "ada", "--session", "s") == (0, "onetwo\n", "")
     assert twin.calls[-1][2:] == ("ada", "one two", "s")
+
+
+def test_chat_on_a_terminal_says_how_it_is_left(
+    shell: Shell, twin: Twin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twin.names = {"ada": 4}
+    typing(monkeypatch, "one")
+    monkeypatch.setattr("sys.stdin", Keyboard())
+    status, out, err = shell.run("chat", "ada")
+    assert (status, out, "Ctrl-D ends the talk" in err) == (0, "one\n", True)
 
 
 def test_chat_as_json_prints_each_event_on_a_line(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import typer
 
-from weftos.cli.agents.settings import read_config
+from weftos.cli.agents.settings import check_agent, read_config
 
 
 def test_each_key_has_its_value_as_the_configuration_says_it_or_text() -> None:
@@ -43,3 +43,12 @@ def test_each_key_has_its_value_as_the_configuration_says_it_or_text() -> None:
 def test_what_is_no_key_and_value_is_named(words: list[str], said: str) -> None:
     with pytest.raises(typer.BadParameter, match=said):
         read_config(words)
+
+
+def test_what_no_agent_is_told_is_said_at_once_and_in_words() -> None:
+    with pytest.raises(typer.BadParameter) as refused:
+        check_agent({"histori": {"strategy": "sliding"}, "history": {"strategy": "upside-down"}})
+    said = str(refused.value.message)
+    assert [words for words in ("histori ", "history.strategy must be") if words not in said] == []
+    check_agent({"history": {"strategy": "sliding"}})
+    check_agent(None)

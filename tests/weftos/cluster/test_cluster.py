@@ -133,3 +133,30 @@ def test_a_second_up_waits_for_the_one_that_starts_and_does_not_believe_the_plan
         assert (status, "a cluster of 2 nodes with engine local runs" in err) == (1, True)
     finally:
         ours.close()
+
+
+def test_who_names_a_node_of_a_cluster_means_the_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    around = tmp_path / "both-cluster"
+    around.mkdir()
+    plan = make_plan(around, 2, "local", None)
+    introduce(plan)
+    save_plan(plan)
+    shell = Shell(around / "n2", monkeypatch, capsys)
+    for words in ((), ("--data", str(around)), ("--data", str(around / "n1"))):
+        status, out, _ = shell.run("cluster", "status", *words)
+        assert (status, str(around / "n1") in out) == (1, True), words
+        status, out, _ = shell.run("cluster", "down", *words)
+        assert (status, f"no cluster was running on {around}\n" in out) == (0, True), words
+    monkeypatch.setenv("WEFTOS_DATA", str(tmp_path / "both"))
+    assert shell.run("cluster", "down")[0] == 0
+
+
+def test_where_no_cluster_is_none_is_stopped_and_that_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell = Shell(tmp_path / "n1", monkeypatch, capsys)
+    for words, place in (((), tmp_path / "n1-cluster"), (("--data", str(tmp_path)), tmp_path)):
+        status, out, err = shell.run("cluster", "down", *words)
+        assert (status, out, f"no cluster is on {place}: give its directory" in err) == (1, "", True)

@@ -139,7 +139,12 @@ def run(
         Literal["ray", "local"] | None,
         typer.Option(help="As of weftos up [local for a directory of its own]."),
     ] = None,
-    data: Data = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data", metavar="DIR", help="Data directory of the node [a new one; WEFTOS_DATA is not asked]."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run an application for one message: a node for this run, with the application's own code, and the answer.
@@ -184,7 +189,7 @@ def run(
                 )  # nothing was said there, and errors name no file of it
     if said.accepted >= 0:
         out.line_document({"event": "why", "seq": said.accepted, "data": str(place)})
-        out.say(f"weftos chain why {said.accepted} --data {place}")
+        out.say(f"to see why: weftos chain why {said.accepted} --data {place}")
     if interrupted:
         raise typer.Exit(INTERRUPTED)
     if said.status != "ok":

@@ -22,7 +22,7 @@ from kernel.operations.spawning import (
 from weftos.cli.agents.budgets import read_amounts
 from weftos.cli.agents.mailboxes import read_sizes
 from weftos.cli.agents.rights import read_words
-from weftos.cli.agents.settings import read_config
+from weftos.cli.agents.settings import check_agent, read_config
 from weftos.cli.node.mesh import show_cluster
 from weftos.cli.terminal.branches import Branch
 from weftos.cli.terminal.options import AsJson, Command, Data, Looked, Target, Why, client
@@ -208,6 +208,8 @@ def spawn(
         "config": read_config(config),
         "workspace": workspace and str(absolute(workspace)),
     }
+    if behaviour == "agent":
+        check_agent(wanted["config"])
     if supervisor and strategy != TEMPLATE:
         _refuse_behaviour(
             {**wanted, "capability": capabilities, "turn_timeout": turn_timeout_s, "mailbox": mailbox}, tools

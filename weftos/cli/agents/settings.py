@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import typer
+
+from weftos.safe_text import safe_text
 
 OPTION = "'--set'"
 MOST_DEEP = 8
@@ -33,6 +35,17 @@ def read_config(words: Sequence[str] | None) -> dict[str, Any] | None:
             raise typer.BadParameter(f"{key[:80]} is given twice", param_hint=OPTION)
         table[parts[-1]] = _value(value)
     return told
+
+
+def check_agent(told: Mapping[str, Any] | None) -> None:
+    """What an agent is told, before the node is asked. Raises BadParameter with all that is wrong."""
+    if not told:
+        return
+    from cognition.config.agent_config import AgentConfig
+    from cognition.config.check import faults_of
+
+    if faults := [safe_text(str(fault)) for fault in faults_of(AgentConfig, told)]:
+        raise typer.BadParameter("; ".join(faults), param_hint=OPTION)
 
 
 def _value(text: str) -> Any:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weftos.cli.terminal.options import AsJson, Command, Data, Target, Why, client
-from weftos.cli.terminal.output import Output, complain, moment
+from weftos.cli.terminal.output import Output, complain, moment, show
+from weftos.cli.terminal.styles import styled
 from weftos.errors import WeftosError
 from weftos.json_object import Fields
 from weftos.safe_text import safe_text
@@ -100,6 +101,8 @@ def _cancel_quietly(node: Client, target: str) -> None:
 
 def _lines(out: Output) -> Iterator[str]:
     prompt = "you> " if sys.stdin.isatty() and not out.as_json else ""
+    if prompt:
+        show(styled("one message a line; Ctrl-C cancels a turn, Ctrl-D ends the talk"), sys.stderr)
     while True:
         try:
             said = input(prompt)

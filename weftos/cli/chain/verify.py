@@ -284,7 +284,7 @@ def _tell(out: Output, report: Report, keys: tuple[str, ...], known: _Known, *, 
     if report.uncompared:
         out.say(f"the node's state was not held against its entries: {report.uncompared}")
     rows = [[row.what, row.by or "-", row.why or "-"] for row in coverage(report, local=local)]
-    out.table(("WHAT", "COVERED BY", "NOT COVERED, BECAUSE"), rows)
+    out.table(("WHAT", "COVERED BY", "NOT COVERED, BECAUSE"), rows, keys=0)
     if report.findings:
         out.say(f"NOT VERIFIED, findings: {len(report.findings) + report.left_out}")
         out.table(

@@ -24,19 +24,22 @@ ClusterData = Annotated[
     typer.Option(
         "--data",
         metavar="DIR",
-        help="Where the nodes' data directories are, n1 and so on (else the user's own, with -cluster).",
+        help="Where the nodes' data directories are, n1 and so on, or one of these (else the cluster of the node that "
+        "WEFTOS_DATA names, else the data directory's name with -cluster).",
     ),
 ]
 DEFAULT_NODES = 3
 
 
 def _directory(given: Path | None) -> Path:
-    from weftos.paths import absolute, data_directory
+    """The cluster's: whoever names one of its nodes, with --data or WEFTOS_DATA, means the cluster around it."""
+    from weftos.cluster.cluster import cluster_around
+    from weftos.paths import data_directory
 
-    if given is not None:
-        return absolute(given)
-    own = data_directory()
-    return own.with_name(f"{own.name}-cluster")
+    own = data_directory(given)
+    if around := cluster_around(own):
+        return around
+    return own if given is not None else own.with_name(f"{own.name}-cluster")
 
 
 @cluster.command()
@@ -110,13 +113,19 @@ STOP_S = 45.0
 
 @cluster.command()
 def down(data: ClusterData = None, as_json: AsJson = False) -> None:
-    """Stop all nodes and what they share; returns when all of it is gone."""
+    """Stop all nodes and what they share; returns when all of it is gone.
+
+    Exit status 1 where no cluster is; one that does not run is as it should be.
+    """
+    from weftos.cluster.cluster import cluster_around, node_places
     from weftos.cluster.cluster_end import stop_cluster
 
     out = Output(as_json)
     place = _directory(data)
     with out.waiting(f"stopping the cluster on {place}"):
         answer = stop_cluster(place, STOP_S)
+    if not (any(answer.values()) or cluster_around(place) or node_places(place)):
+        raise WeftosError(f"no cluster is on {place}: give its directory with --data", "not_found")
     out.document(answer)
     if answer["was_running"]:
         out.say(f"the cluster on {place} has stopped")

@@ -182,15 +182,15 @@ def readable(text: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value in a table cell: nothing for None, items joined by commas."""
+    """A value in a table cell: nothing for None, items joined by commas, a number whole: what is to be short, its
+    command rounds.
+    """
     if type(value) is str:
         return value
     if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.1f}"
     if isinstance(value, list | tuple):
         return ", ".join(shown(item) for item in value)
     if isinstance(value, dict):

@@ -63,6 +63,18 @@ def table(rows: int, columns: int, lines: int, **environment: str) -> str:
     return on_a_terminal(TABLE.replace("ROWS", str(rows)), columns, lines, **environment)
 
 
+def test_a_number_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    Output(False).table(
+        ("KEY", "VALUE"), [["share", 0.95], ["least", 0.25], ["wait", 5.0], ["both", [0.05, 1]]]
+    )
+    assert [line.split("  ")[-1].strip() for line in capsys.readouterr().out.splitlines()[1:]] == [
+        "0.95",
+        "0.25",
+        "5.0",
+        "0.05, 1",
+    ]
+
+
 def test_a_pipe_has_a_line_a_row_without_styles(capsys: pytest.CaptureFixture[str]) -> None:
     Output(False).table(("PID", "STATE", "TEXT"), [[1, "running", "x" * 300], [20, None, "y"]])
     assert capsys.readouterr().out == f"PID  STATE    TEXT\n  1  running  {'x' * 300}\n 20           y\n"
