@@ -350,6 +350,7 @@ class Cells:
             log.warning("cell %s broke the rules and is killed: %s", cell.name, error)
             self.lose(cell, str(error), self._culprit(cell, error))
         else:
+            self._engine.look()  # then nobody in it is to blame, and it is lost by now
             # A cell that had not read all when it ended resets its link: which of the two comes is chance.
             ended = error is None or isinstance(error, ConnectionResetError | BrokenPipeError)
             self.lose(cell, "end of file" if ended else str(error))

@@ -57,7 +57,7 @@ class Bearing:
                 self._children = [one for one in self._children if one.poll() is None] + [child]
                 born(child.pid)
             ours.setblocking(False)
-            asyncio.get_running_loop().add_reader(ours, self._hear)
+            asyncio.get_running_loop().add_reader(ours, self.hear)
         except BaseException:
             ours.close()
             raise
@@ -69,7 +69,7 @@ class Bearing:
             raise OSError("what bears cells has ended")
         socket.send_fds(self._control, [json.dumps(said).encode()], [*fds])
 
-    def _hear(self) -> None:
+    def hear(self) -> None:
         """All that it has said: that it has ended comes last, and before the ends of its cells, which come of that."""
         while self._control is not None:
             try:

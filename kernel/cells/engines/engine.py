@@ -43,6 +43,9 @@ class Engine(Protocol):
 
     def kill_cell(self, cell: str) -> None: ...
 
+    def look(self) -> None:
+        """Hear at once what there is to hear of the engine: a cell that has ended may have ended with it."""
+
     async def census(self) -> Census | None:
         """What is there in this node's name; None when it does not say."""
 

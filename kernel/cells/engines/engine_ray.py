@@ -181,6 +181,9 @@ class RayEngine:
         if self._helper is not None:
             self._helper.notify("kill", told(KillCell(cell)))
 
+    def look(self) -> None:
+        """Its end is heard when the placer's link closes, and its cells outlive that."""
+
     async def census(self) -> Census | None:
         if self._helper is None or not self._ready:
             return None

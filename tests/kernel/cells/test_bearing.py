@@ -121,6 +121,22 @@ def test_when_it_is_killed_the_engine_is_lost_no_cell_has_died_by_itself_and_the
     with_node(body)
 
 
+def test_the_ends_of_cells_that_are_heard_before_its_own_are_no_deaths_of_theirs() -> None:
+    """The loop may read the end of a link before that of the control socket, which came first: here it never does."""
+
+    async def body(node: Node) -> None:
+        first, _ = await two_cells(node)
+        engine = node.cells._engine
+        assert isinstance(engine, LocalEngine)
+        asyncio.get_running_loop().remove_reader(engine._bearing._control)  # type: ignore[arg-type]  # it is there
+        os.kill(parent_of(first), signal.SIGKILL)
+        await node.notes.until(lambda: bool(node.notes.of("engine_lost")))
+        lost = {pid: event[4:6] for event in node.notes.of("cell_lost") for pid in event[3]}
+        assert lost == dict.fromkeys((1, 2), ("engine lost: the process that bears cells has ended", False))
+
+    with_node(body)
+
+
 def test_one_that_is_stuck_is_ended_when_the_cell_that_it_was_to_bear_is_not_waited_for_any_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,8 @@ class HandEngine:
             raise EngineError(self.fails)
         self.asked.put_nowait((cell, token))
 
+    def look(self) -> None: ...
+
     async def census(self) -> None: ...
 
     def kill_cell(self, cell: str) -> None:

@@ -79,7 +79,8 @@ def test_the_configuration_is_valid_as_written_and_with_every_line_uncommented(t
     file.write_text(re.sub(r"^# (\[|\w+ = )", r"\1", CONFIGURATION, flags=re.MULTILINE))
     origins = validate_file(file).origins
     assert {key.partition(".")[0] for key in origins} == {
-        "node", "model", "providers", "tools", "behaviours", "memory", "mesh", "peers", "limits", "ledger", "logs",
+        "node", "model", "agent", "providers", "tools", "behaviours", "memory", "mesh", "peers", "limits", "ledger",
+        "logs",
     }  # fmt: skip
 
 
