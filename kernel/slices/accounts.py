@@ -12,13 +12,14 @@ The time of a turn runs from ``turn.started`` to its end, or that of the incarna
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kernel.budget.account import Account, Book, Line
 from kernel.budget.price import Price
 from kernel.budget.reservation import Reservation
+from kernel.model.address import ancestors
 from kernel.model.rows import as_list, as_number, as_rows, as_text, made, row
 from kernel.model.spec import ProcessSpec
 from kernel.operations.rights.budgets import Resource
@@ -150,10 +151,7 @@ class Accounts(Slice):
 
     def _measured(self, told: Told) -> None:
         resource = told.body["resource"]
-        there = [account for each in told.body["accounts"] if (account := self.book.accounts.get(each))]
-        self.book.spend(
-            [account for account in there if resource in account.lines], resource, told.body["amount"]
-        )
+        self.book.spend(self._who_pays(told.body["accounts"], resource), resource, told.body["amount"])
 
     # -- the time of turns ---------------------------------------------------------------------------------------
 
@@ -191,8 +189,19 @@ class Accounts(Slice):
             return
         self._turn_at.pop(clock.address, None)
         used_ms = max(0, time_us - clock.since_us) // 1000
-        there = [account for each in clock.accounts if (account := self.book.accounts.get(each)) is not None]
-        self.book.spend([each for each in there if "time_ms" in each.lines], "time_ms", used_ms)
+        self.book.spend(self._who_pays(clock.accounts, "time_ms"), "time_ms", used_ms)
+
+    def _who_pays(self, accounts: Iterable[str], resource: Resource) -> list[Account]:
+        """These accounts; in the place of one that was closed meanwhile the one that it came out of. None of them pays
+        beside one that came out of it.
+        """
+        found = {
+            account.address: account
+            for each in accounts
+            if (account := self.book.nearest(each, resource)) is not None
+        }
+        below = {above for address in found for above in ancestors(address)}
+        return [account for address, account in found.items() if address not in below]
 
     # -- rows ----------------------------------------------------------------------------------------------------
 

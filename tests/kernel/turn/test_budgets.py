@@ -578,6 +578,29 @@ def test_the_time_of_turns_is_spent_and_ends_a_turn_that_has_none_left(tmp_path:
     on_twin(tmp_path, body, now_us=lambda: now[0])
 
 
+def test_time_that_runs_when_the_account_that_pays_it_goes_is_paid_by_the_one_above(tmp_path: Path) -> None:
+    now = [1_000_000_000]
+
+    async def body(twin: Twin) -> None:
+        await twin.spawn("boss", budget=Budget(time_ms=10_000))
+        await twin.spawn("kid", "/user/boss", tools=("send_message",), budget=Budget(time_ms=5_000))
+        await twin.spawn("worker")
+        kid = await turn_of(twin, "kid")
+        assert (await twin.call_tool(kid, "send_message", {"to": "worker", "text": "work"}))["status"] == "ok"
+        work = await twin.delivery()
+        twin.finish(kid)
+        twin.kernel.processes.stop("/user/boss/kid")
+        await until(lambda: twin.kernel.live.at("/user/boss/kid") is None)
+        await twin.kernel.processes.remove("/user/boss/kid", False)
+        spent = line(twin, "/user/boss", "time_ms").spent
+        now[0] += 3_000_000
+        twin.finish(work)
+        await until(lambda: not twin.kernel.state.turns)
+        assert line(twin, "/user/boss", "time_ms").spent == spent + 3_000
+
+    on_twin(tmp_path, body, now_us=lambda: now[0])
+
+
 def test_more_is_granted_out_of_the_account_above(tmp_path: Path) -> None:
     async def body(twin: Twin) -> None:
         control = control_of(twin)
