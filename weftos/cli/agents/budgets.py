@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from kernel.operations.rights.budgets import Budget, Resource, read_budget, shown
+from weftos.cli.agents.named_values import named_values
 from weftos.cli.terminal.options import AsJson, Data, Looked, Target, client, group, listed
 from weftos.cli.terminal.output import Output
 
@@ -21,14 +22,8 @@ def read_amounts(words: Sequence[str] | None) -> Budget | None:
     """The budget in options NAME=AMOUNT. Raises BadParameter."""
     if not words:
         return None
-    said: dict[str, Any] = {}
     try:
-        for word in words:
-            name, equals, value = word.partition("=")
-            if not equals or name in said:
-                raise ValueError(f"{word[:80]!r} is not NAME=AMOUNT, or {name[:40]} is given twice")
-            said[name] = _read(name, value)
-        return read_budget(said)
+        return read_budget(named_values(words, "NAME=AMOUNT", _read))
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--budget'") from None
 
