@@ -229,7 +229,7 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
             if now_bytes:
                 held[key] = now_bytes
             else:
-                held.pop(key, None)
+                del held[key]
 
     def _gives_way_no_more(self, mail: Mail) -> None:
         del self.telemetry[mail.to][mail.id]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kernel.slices.mailboxes import (
+    ASKED_LATER_US,
     BESIDE_TEXTS_BYTES,
     KINDS_OF_MESSAGES,
     Mail,
@@ -147,6 +148,28 @@ def test_who_asked_waits_for_whom_he_asked_as_often_as_he_did() -> None:
     assert told.state.mail.waits_for == {"/q": {"/b": 1}}
     told.entry("message.cancelled", id="m3")
     assert told.state.mail.waits_for == {}
+
+
+def test_who_asks_here_is_told_first_that_the_time_for_a_message_is_over() -> None:
+    told = Told()
+    told.message(1, deadline_us=7)
+    told.message(2, deadline_us=5, reply_to="t9:0.0")
+    told.message(3, deadline_us=6, reply_to="t9:0.0@o")
+    told.message(4)
+    assert [told.state.mail.deadlines.first(), len(told.state.mail.deadlines)] == [(6, "m3"), 3]
+    told.entry("message.cancelled", id="m3")
+    assert told.state.mail.deadlines.first() == (7, "m1")
+    told.entry("message.dead", id="m1", why="w")
+    assert told.state.mail.deadlines.first() == (5 + ASKED_LATER_US, "m2")
+
+
+def test_a_message_whose_turn_has_begun_has_no_time_any_more_also_after_a_restart() -> None:
+    told = Told()
+    told.message(1, deadline_us=7)
+    told.message(2, deadline_us=8)
+    told.turn(1)
+    for state in (told.state, told.restored()):
+        assert (state.mail.deadlines.first(), len(state.mail.deadlines)) == ((8, "m2"), 1)
 
 
 def test_publications_to_telemetry_topics_stand_in_their_mailbox_oldest_first() -> None:

@@ -161,6 +161,13 @@ def test_a_supervisor_that_begins_anew_has_those_that_are_meant_to_run_and_no_ot
     assert [child.spec.id for child in sup.children] == ["a", "c"]
 
 
+def test_a_recorded_child_that_cannot_be_is_refused_in_words() -> None:
+    with pytest.raises(SupervisionError) as refused:
+        begin(flags_of("simple_one_for_one"), [(ChildSpec("a", "never"), SlotState.RUNNING)])  # type: ignore[arg-type]
+    assert refused.value.word == "bad_spec"
+    assert str(refused.value).startswith("child 'a': ") and "never" in str(refused.value)
+
+
 def test_the_end_of_thousands_takes_as_many_steps_for_each_as_that_of_few() -> None:
     def ended(count: int) -> int:
         slots = [(ChildSpec(f"c{number}"), SlotState.RUNNING) for number in range(count)]

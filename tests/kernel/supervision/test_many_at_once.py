@@ -105,6 +105,20 @@ def test_who_is_added_twice_is_refused_with_all_of_them() -> None:
         add_all(supervisor, [ChildSpec("a"), ChildSpec("b"), ChildSpec("a")])
 
 
+def test_of_children_that_start_together_those_that_are_significant_are_counted_once() -> None:
+    flags = Flags(auto_shutdown="all_significant")
+    specs = [ChildSpec(id, "transient", significant=id != "c") for id in ("a", "b", "c")]
+    supervisor, _ = begin(flags, [(spec, SlotState.RUNNING) for spec in specs[:1]])
+    supervisor, _ = add_all(supervisor, specs[1:])
+    starts = [Started(id, pid) for pid, id in enumerate(("a", "b", "c"), 1)]
+    supervisor, _ = all_started(supervisor, starts, 0.0)
+    assert supervisor.significant == 2
+    supervisor, effects = step(supervisor, Exited("a", 1, "normal"), 1.0, 0.5)
+    assert [each for each in effects if isinstance(each, StopChild)] == []
+    supervisor, effects = step(supervisor, Exited("b", 2, "normal"), 1.0, 0.5)
+    assert [each.id for each in effects if isinstance(each, StopChild)] == ["c"]
+
+
 def test_children_added_together_start_in_their_order() -> None:
     supervisor, _ = begin(Flags(), [(ChildSpec("z"), SlotState.RUNNING)])
     supervisor, effects = add_all(supervisor, [ChildSpec("b"), ChildSpec("a")])

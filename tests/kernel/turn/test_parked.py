@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from chain.ledger.ledger import Draft
-from kernel.cell.protocol import ModelQuestion
+from kernel.cell.protocol import ModelOptions, ModelQuestion
 from kernel.errors import NotFound, Refused
 from kernel.model.machines.call_states import CallState
 from kernel.model.spec import ProcessSpec
@@ -133,6 +133,8 @@ def test_a_question_is_shown_by_its_first_and_its_last_message_where_they_were_s
         ({}, {}),
     ):
         assert json.loads(shown_question(asked, 3, messages)) == {**head, **more}
+    hot = replace(asked, options=ModelOptions(temperature=0.5))
+    assert json.loads(shown_question(hot, 3, {})) == {**head, "options": {"temperature": 0.5}}
     text = shown_question(asked, 1, {0: "x" * SHOWN_BYTES})
     assert json.loads(text)["first"] == json.loads(text)["last"] == "x" * (SHOWN_BYTES // 4)
     many = ModelQuestion((), tools=("x" * SHOWN_BYTES,), provider="p", model="m")

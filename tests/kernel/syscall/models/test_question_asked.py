@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from kernel.cell.protocol import ModelQuestion
+from kernel.cell.protocol import ModelOptions, ModelQuestion
 from kernel.errors import Invalid
 from kernel.model.machines.call_states import CallState
-from kernel.shapes import read
+from kernel.shapes import read, told
 from kernel.slices.sessions import Session
 from kernel.slices.turns import Call
 from kernel.syscall.models.model_question import (
@@ -72,6 +72,14 @@ def test_a_question_is_known_by_all_that_was_asked_and_by_nothing_else() -> None
         question(messages, tools=["a"], model="n"),
     ]
     assert len({other.call_hash for other in (one, *others)}) == 4
+
+
+def test_the_options_of_a_question_are_of_what_it_is_known_by() -> None:
+    messages = [{"role": "user", "content": "?"}]
+    rest = {"provider": "p", "model": "m", "tools": []}
+    text = canonical({"messages": known_of(messages).hash, **rest, "options": {"top_k": 4}})
+    assert question(messages, options=told(ModelOptions(top_k=4))).request_hash == hex_of(text)
+    assert question(messages, options=told(ModelOptions())).request_hash == question(messages).request_hash
 
 
 def test_a_question_that_is_refused_is_known_by_why() -> None:
