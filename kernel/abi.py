@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NewType, Protocol, get_args, runtime_checkable
 
-ABI_VERSION = 6
+ABI_VERSION = 7
 OPEN_CALLS = 256
 """How many syscalls of one process may be under way at once; those beyond wait in its cell."""
 
@@ -102,6 +102,52 @@ class EndInTurn:
 
 
 @dataclass(frozen=True, slots=True)
+class Attachment:
+    """What came with a message: its ``name``, media ``type``, ``size`` in bytes and ``sha256`` in hex, as its channel
+    gave them; ``text``: what of it can be read, empty for nothing. The content itself stays with the channel.
+    """
+
+    name: str
+    type: str
+    size: int
+    sha256: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageOptions:
+    """What one message asks of the answer to it. Empty, None and 0: nothing, it is as it would be without. Whether it
+    may have that is decided as of any question: see :class:`ModelRequest`, which has fields of the same meaning.
+    """
+
+    provider: str = ""
+    model: str = ""
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    max_tokens: int = 0
+    output_schema: dict[str, Any] | None = None
+
+
+NO_OPTIONS = MessageOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Inbound:
+    """How a message came to the node. ``channel``: the way it took, empty for none; ``chat``: the conversation there;
+    ``user``: who wrote it, as the channel names him; ``id``: the message, as the channel names it. Each is empty where
+    it was not said. The node takes the word of who runs the channel for it.
+    """
+
+    channel: str = ""
+    chat: str = ""
+    user: str = ""
+    id: str = ""
+    options: MessageOptions = NO_OPTIONS
+    attachments: tuple[Attachment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message as its receiver sees it. ``sender`` is an address, or ``operator`` for a person; set by the node.
 
@@ -118,6 +164,9 @@ class Message:
     ``turn``: that which handles it. ``trace``: of the message from outside that led to it, in hex, empty for what the
     node says by itself. ``deadline_us``: until when its sender wants it begun, or answered where it is an ask; 0 for
     no time. The entry that accepted it, whose number its ``id`` has, says its cause.
+
+    ``inbound``: how it came here, and what it asks of the answer; None for what processes and the node say, and for
+    what a person says without any of it.
     """
 
     id: str
@@ -131,6 +180,7 @@ class Message:
     turn: str = ""
     trace: str = ""
     deadline_us: int = 0
+    inbound: Inbound | None = None
 
 
 @dataclass(frozen=True, slots=True)

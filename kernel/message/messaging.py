@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from chain.entry.draft import StateChange
 from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import PREVIOUS, Draft, Ticket
+from kernel.abi import Inbound
 from kernel.bounds import Bounds
 from kernel.errors import MailboxFull, NotFound, Refused
 from kernel.message.message_signals import MessageDied, Overflowed, TurnOver
 from kernel.model.address import AddressTarget, NameTarget, PidTarget, ancestors, parse_target
+from kernel.model.inbound import inbound_text
 from kernel.policy.asker import Asker, channel_of
 from kernel.policy.pipeline import Policy
 from kernel.policy.proposal import SendMessage
@@ -43,8 +45,8 @@ class Outgoing:
     """A message before acceptance. Treat as frozen, as :class:`kernel.slices.mailboxes.Mail`.
 
     ``rights`` None: the sender is a person. ``cause`` is a sequence number. ``answers``, ``status``,
-    ``waiting``, ``kind`` and ``topic`` as in :class:`kernel.slices.mailboxes.Mail`. ``asker``: who has it sent; without
-    one, its sender.
+    ``waiting``, ``kind``, ``topic`` and ``inbound`` as in :class:`kernel.slices.mailboxes.Mail`. ``asker``: who has it
+    sent; without one, its sender.
     """
 
     sender: str
@@ -64,6 +66,7 @@ class Outgoing:
     asker: Asker | None = None
     kind: str = MESSAGE
     topic: str = ""
+    inbound: Inbound | None = field(default=None, hash=False)
 
     @property
     def text_bytes(self) -> int:
@@ -233,6 +236,7 @@ class Messaging:
             "waiting": list(out.waiting),
             "kind": out.kind,
             "topic": out.topic,
+            "inbound": inbound_text(out.inbound),
         }
         unit.add(
             Draft(

@@ -10,6 +10,8 @@ from dataclasses import is_dataclass
 from enum import StrEnum
 from typing import Any, TypeVar, get_type_hints
 
+from kernel.abi import Inbound
+from kernel.model.inbound import inbound_text, read_inbound
 from kernel.model.spec import ProcessSpec
 
 _NUMBER_LIMIT = 2**63
@@ -44,6 +46,8 @@ def _plain(hint: Any, value: Any) -> Any:
         return None
     if hint is ProcessSpec:
         return value.to_json()
+    if hint == Inbound | None:
+        return inbound_text(value)
     if is_dataclass(hint):
         return row(value)
     if hint == tuple[str, ...]:
@@ -102,5 +106,6 @@ _READERS: Mapping[Any, Callable[[Any], Any]] = {
     tuple[str, ...]: lambda value: tuple(map(as_text, as_list(value))),
     frozenset[str] | None: lambda value: None if value is None else frozenset(map(as_text, as_list(value))),
     dict[str, Any] | None: lambda value: None if value is None else _of(dict, value),
+    Inbound | None: lambda value: None if value is None else read_inbound(as_text(value)),
     ProcessSpec: lambda value: ProcessSpec.from_json(as_text(value)),
 }

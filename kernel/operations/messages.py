@@ -12,28 +12,47 @@ Overflow = Literal["back_pressure", "dead_letter", "drop_oldest"]
 MAX_EXPIRES_S = 365 * 86_400
 MAX_KEY_CHARS = 256
 Topic = Annotated[str, Limit(min_length=1, max_length=MAX_TOPIC_CHARS)]
+MAX_ATTACHMENTS = 16
 Session = Annotated[str, Limit(max_length=256)]
+ChannelText = Annotated[str, Limit(max_length=1_000)]
+"""What is said of a channel; the node says in words which names may be in it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Watch(OfTarget):
-    """``text`` to send, in a ``session``; empty: the main one."""
+class Said(OfTarget):
+    """``text`` to send, in a ``session``; empty: the main one, or that of its ``chat``.
 
-    text: str
-    _: KW_ONLY
-    session: Session = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Send(OfTarget):
-    """``text`` to send, in a ``session``; ``wait_s``: how long to wait for the reply, None for not at all. What is sent
-    once more with the same ``key`` within a day is answered, and not sent. ``expires_s``: it is a dead letter when its
-    turn has not begun by then, None for never.
+    ``channel``: the way it came, as its configuration names it, such as ``telegram``; ``chat``: the conversation there;
+    ``user``: who wrote it, and ``id``: the message, as the channel names them. A channel's message of the same ``id``
+    is answered within a day, and not sent again. ``options``: what it asks of the answer (``provider``, ``model``,
+    ``temperature``, ``top_p``, ``top_k``, ``max_tokens``, ``output_schema``); ``attachments``: objects with ``name``,
+    ``type``, ``size``, ``sha256`` and, where it can be read, ``text``.
     """
 
     text: str
     _: KW_ONLY
     session: Session = ""
+    channel: ChannelText = ""
+    chat: ChannelText = ""
+    user: ChannelText = ""
+    id: ChannelText = ""
+    options: dict[str, Any] | None = None
+    attachments: Annotated[tuple[dict[str, Any], ...], Limit(max_length=MAX_ATTACHMENTS)] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Watch(Said):
+    """A message whose events are wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send(Said):
+    """``wait_s``: how long to wait for the reply, None for not at all. What is sent once more with the same ``key``
+    within a day is answered, and not sent. ``expires_s``: it is a dead letter when its turn has not begun by then, None
+    for never.
+    """
+
+    _: KW_ONLY
     wait_s: Annotated[float, Limit(gt=0, le=MAX_WAIT_S)] | None = None
     key: Annotated[str, Limit(max_length=MAX_KEY_CHARS)] = ""
     expires_s: Annotated[float, Limit(gt=0, le=MAX_EXPIRES_S)] | None = None

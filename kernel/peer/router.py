@@ -32,6 +32,10 @@ class Router:
         local, peer = self._remote.split(out.target)
         if peer is None:
             return self._put_here(unit, replace(out, target=local))
+        if out.inbound is not None:
+            raise Refused(
+                f"{out.target} is on another node: a message with a channel, options or attachments is for one of this"
+            )
         return self._remote.outboxes.put(unit, out, local, peer)
 
     def _put_here(self, unit: Unit, out: Outgoing) -> Accepted:
@@ -75,6 +79,7 @@ class Router:
             status=old.status,
             kind=old.kind,
             topic=old.topic,
+            inbound=old.inbound,
         )
         if target:
             out = replace(out, target=target, answers="", status="", kind=MESSAGE, topic="")

@@ -9,7 +9,7 @@ from typing import Any
 from kernel.model.rows import as_rows, made, row
 from kernel.slice import Handler, Table, Told
 from kernel.slices.in_transit import InTransit
-from kernel.slices.mailboxes import Mail, Mailboxes, of_one_kind, without_topic
+from kernel.slices.mailboxes import Mail, Mailboxes, of_one_kind, without_inbound, without_topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +31,17 @@ class DeadLetters(Table[str, DeadLetter]):
     """By the id of the message. ``bytes``: what they hold; ``unreplayed``: how many were never sent again. One that was
     stays, marked, until it is dropped.
 
-    Format 1 knew one kind of messages, format 2 no topics, format 3 neither reasons nor marks.
+    Format 1 knew one kind of messages, format 2 no topics, format 3 neither reasons nor marks, format 4
+    not how messages came.
     """
 
     NAME = "dead"
-    FORMAT = 4
+    FORMAT = 5
     MIGRATIONS = {  # noqa: RUF012
         1: lambda rows: [[of_one_kind(mail), *rest] for mail, *rest in as_rows(rows)],
         2: lambda rows: [[without_topic(mail), *rest] for mail, *rest in as_rows(rows)],
         3: lambda rows: [[*each, "", 0, ""] for each in as_rows(rows)],
+        4: lambda rows: [[without_inbound(mail), *rest] for mail, *rest in as_rows(rows)],
     }
 
     def __init__(self, mail: Mailboxes, in_transit: InTransit) -> None:

@@ -18,7 +18,7 @@ from kernel.model.machines.call_states import CallState
 from kernel.model.rows import as_list, as_number, as_rows, as_text, made, row
 from kernel.slice import Handler, Keeper, Slice, Told
 from kernel.slices.calls import Calls, call_id
-from kernel.slices.mailboxes import Mail, Mailboxes, mail_of, of_one_kind, without_topic
+from kernel.slices.mailboxes import Mail, Mailboxes, mail_of, of_one_kind, without_inbound, without_topic
 from kernel.slices.turns import Turn, Turns
 
 MAX_QUESTIONS = 10_000
@@ -32,11 +32,12 @@ class InTransit(Slice):
     """
 
     NAME = "crossings"  # as it is called on disk
-    FORMAT = 4
+    FORMAT = 5
     MIGRATIONS = {  # noqa: RUF012
         1: lambda rows: [*as_list(rows), [], []],
         2: lambda rows: _each(of_one_kind, *as_list(rows)),
         3: lambda rows: _each(without_topic, *as_list(rows)),
+        4: lambda rows: _each(without_inbound, *as_list(rows)),
     }
 
     def __init__(self, mail: Mailboxes, turns: Turns, calls: Calls) -> None:

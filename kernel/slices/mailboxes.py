@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from kernel.abi import Inbound
+from kernel.model.inbound import inbound_text, read_inbound
 from kernel.model.machines.machine import event_of
 from kernel.model.machines.turn_states import TURN_EVENTS, TurnEvent
 from kernel.model.rows import as_rows, made, row
@@ -34,7 +36,8 @@ class Mail:
     ``rights`` are the tools its sender could use, None for a person (all).
     One to another node has its origin as ``peer``; ``answers`` (and ``status``) when it is the answer to a message of
     that node. ``waiting``: processes of other nodes that wait for its answer, the asker last. ``kind``: what it
-    is to its receiver. ``topic``: what it was published to.
+    is to its receiver. ``topic``: what it was published to. ``inbound``: how it came here, None for what was said
+    without a word of that.
     """
 
     id: str
@@ -56,6 +59,7 @@ class Mail:
     waiting: tuple[str, ...] = ()
     kind: str = MESSAGE
     topic: str = ""
+    inbound: Inbound | None = field(default=None, hash=False)
 
     @property
     def payer(self) -> str:
@@ -90,6 +94,8 @@ class HasTexts(Protocol):
     def waiting(self) -> tuple[str, ...]: ...
     @property
     def rights(self) -> frozenset[str] | None: ...
+    @property
+    def inbound(self) -> Inbound | None: ...
 
 
 def size_of(mail: HasTexts) -> int:
@@ -102,6 +108,7 @@ def size_of(mail: HasTexts) -> int:
         mail.answers,
         *mail.waiting,
         *(mail.rights or ()),
+        *(() if mail.inbound is None else (inbound_text(mail.inbound),)),
     )
     return BESIDE_TEXTS_BYTES + sum(map(size_of_text, texts))
 
@@ -140,6 +147,7 @@ def mail_of(told: Told) -> Mail:
         waiting=tuple(body["waiting"]),
         kind=body.get("kind", MESSAGE),
         topic=body.get("topic", ""),
+        inbound=read_inbound(body.get("inbound", "")),
     )
 
 
@@ -151,6 +159,11 @@ def of_one_kind(mail: list[Any]) -> list[Any]:
 def without_topic(mail: list[Any]) -> list[Any]:
     """The row of a message from before there were topics."""
     return [*mail, ""]
+
+
+def without_inbound(mail: list[Any]) -> list[Any]:
+    """The row of a message from before it said how it came."""
+    return [*mail, None]
 
 
 def turn_id(message_id: str) -> str:
@@ -171,14 +184,15 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
     ``telemetry``: of each mailbox the publications to telemetry topics, oldest first. ``deadlines``: of those whose
     turn has not begun.
 
-    Format 1 knew one kind of messages, format 2 no topics.
+    Format 1 knew one kind of messages, format 2 no topics, format 3 not how they came.
     """
 
     NAME = "mail"
-    FORMAT = 3
+    FORMAT = 4
     MIGRATIONS = {  # noqa: RUF012
         1: lambda rows: [of_one_kind(each) for each in as_rows(rows)],
         2: lambda rows: [without_topic(each) for each in as_rows(rows)],
+        3: lambda rows: [without_inbound(each) for each in as_rows(rows)],
     }
 
     def __init__(self) -> None:

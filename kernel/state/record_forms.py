@@ -23,6 +23,7 @@ from chain.vectors.document import TABLE as DOCUMENT
 from chain.vectors.document import DocumentError, decode_document
 from kernel.abi import ErrorKind, StopReason
 from kernel.errors import Invalid
+from kernel.model.inbound import read_inbound
 from kernel.model.machines.call_states import CALL_EVENTS
 from kernel.model.machines.machine import Events, names
 from kernel.model.machines.turn_states import TURN_EVENTS
@@ -74,6 +75,10 @@ def _spec(value: str) -> bool:
     return True
 
 
+def _inbound_said(value: str) -> bool:
+    return not value or read_inbound(value) is not None
+
+
 def _json_object(value: str) -> bool:
     found = json.loads(value)
     return type(found) is dict and bool(canonical(found))
@@ -114,7 +119,9 @@ FORMS: Mapping[str, Reads] = {
     "process.slot": _reads("address state why"),
     "process.suspended": _reads("address by"),
     "process.resumed": _reads("address"),
-    "message.accepted": _reads(_MAIL, lack="kind topic", kind=KINDS_OF_MESSAGES.__contains__),
+    "message.accepted": _reads(
+        _MAIL, lack="kind topic inbound", kind=KINDS_OF_MESSAGES.__contains__, inbound=_inbound_said
+    ),
     "message.sent": _reads(f"{_MAIL} peer answers status answer_by_us"),
     "message.acknowledged": _reads("id"),
     "message.keyed": _reads("id to key request", lack="by"),

@@ -190,6 +190,7 @@ class Turns:
             ident,
             mail.trace.hex() if any(mail.trace) else "",
             mail.deadline_us,
+            mail.inbound,
         )
         self._watchers.emit(
             mail.id, {"event": "turn", "turn": ident, "pid": process.pid, "attempt": body["attempt"]}

@@ -30,6 +30,11 @@ MESSAGES = (
             "had exits trapped; budget: most or all of one is used up; not in older entries",
         ),
         topic=(TEXT, "what it was published to, else empty; not in older entries"),
+        inbound=(
+            TEXT,
+            "JSON: its channel, chat, user and id there, options and attachments, as far as they were said; else "
+            "empty; not in older entries",
+        ),
     ),
     kind(
         "message.sent",
@@ -56,7 +61,7 @@ MESSAGES = (
         id=MESSAGE,
         key=(DIGEST, "SHA-256 of the key"),
         to=(TEXT, "address, and @ORIGIN of another node"),
-        request=(DIGEST, "SHA-256 of the key and what was asked: target, session, text"),
+        request=(DIGEST, "SHA-256 of the key and what was asked: target, session, text, how it came"),
         by=(TEXT, "address of the process, empty for a person; lacks in older entries"),
     ),
     kind("message.acknowledged", "the other node has taken a message, durably", id=MESSAGE, peer=ORIGIN),

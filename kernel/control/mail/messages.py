@@ -8,11 +8,15 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from chain.ledger.ledger import PREVIOUS, Draft
+from kernel.abi import Inbound
 from kernel.control.asked import Asked
 from kernel.errors import Busy, Invalid, KernelError, Refused, TimedOut
 from kernel.kernel import Kernel
 from kernel.message.messaging import OPERATOR, Accepted, Outgoing
-from kernel.operations.messages import Messages, Send, Sent, Watch
+from kernel.message.watch import WatchQueue
+from kernel.model.inbound import inbound_of as said_inbound
+from kernel.model.inbound import inbound_text, session_key
+from kernel.operations.messages import Messages, Said, Send, Sent, Watch
 from kernel.operations.operation import Handler
 from kernel.slices.mail.keyed import Keyed
 from kernel.state.recorder import ledger_errors
@@ -37,18 +41,13 @@ class MessageControl:
         )
 
     async def send(self, asked: Asked, request: Send) -> Sent:
-        if request.key and (earlier := self._earlier(request)) is not None:
+        inbound = inbound_of(request)
+        key = _key(request, inbound)
+        if key and (earlier := self._earlier(request, key)) is not None:
             return await self._again(asked, request, earlier)
-        unit, accepted = self._put(asked, request, request.wait_s is not None)
-        if request.key:
-            body = {
-                "id": accepted.id,
-                "to": accepted.address,
-                "key": sha256_hex(clean(request.key)),
-                "request": _digest(request),
-                "by": "",
-            }
-            unit.add(Draft("message.keyed", body, 0, accepted.id, b"", PREVIOUS))
+        unit, accepted = self._put(asked, request, inbound, request.wait_s is not None)
+        if key:
+            unit.add(_keyed(accepted, key, request))
         with ledger_errors():
             ticket = self._kernel.recorder.commit(unit)
         answer: Sent = {"message": accepted.id, "address": accepted.address, "seq": accepted.seq}
@@ -75,20 +74,23 @@ class MessageControl:
             if end is not None:
                 end.cancel()
 
-    def _earlier(self, request: Send) -> Keyed | None:
-        """What was sent under the key of a request. Raises Refused when that was something else."""
+    def _earlier(self, request: Said, key: str) -> Keyed | None:
+        """What was sent under that key. Raises Refused when it was something else."""
         now_us = self._kernel.recorder.ledger.now_us()
-        earlier = self._kernel.state.keyed.known(sha256_hex(clean(request.key)), now_us)
+        earlier = self._kernel.state.keyed.known(key, now_us)
         if earlier is not None and earlier.request != _digest(request):
+            which = (
+                f"with the id {request.id} of channel {request.channel}" if request.id else "under this key"
+            )
             raise Refused(
-                f"another message was sent under this key, {earlier.id}: a key is for one request, to one target and "
-                "with one text and session; give this one a key of its own"
+                f"another message was sent {which}, {earlier.id}: it is for one request, to one target and "
+                "with one text and session; give this one another"
             )
         return earlier
 
     async def _again(self, asked: Asked, request: Send, earlier: Keyed) -> Sent:
         """Answer a request that was made before, as the record has it."""
-        asked.record(target=request.named, session=request.session, text=request.text, again=earlier.id)
+        asked.record(**_said(request), again=earlier.id)
         answer: Sent = {"message": earlier.id, "address": earlier.to, "seq": earlier.seq, "again": True}
         barrier = self._kernel.recorder.barrier
         if not earlier.status:
@@ -100,58 +102,112 @@ class MessageControl:
     async def watch(self, asked: Asked, request: Watch) -> AsyncIterator[dict[str, Any]]:
         if self._kernel.watchers.count >= self._kernel.env.bounds.watchers:
             raise Busy(f"{self._kernel.env.bounds.watchers} messages are being watched, the limit")
-        unit, accepted = self._put(asked, request, True)
+        inbound = inbound_of(request)
+        key = _key(request, inbound)
+        if key and (earlier := self._earlier(request, key)) is not None:
+            asked.record(**_said(request), again=earlier.id)
+            async for event in self._watched_again(earlier):
+                yield event
+            return
+        unit, accepted = self._put(asked, request, inbound, True)
+        if key:
+            unit.add(_keyed(accepted, key, request))
+        told = {"event": "accepted", "message": accepted.id, "address": accepted.address, "seq": accepted.seq}
         queue = self._kernel.watchers.watch(accepted.id)  # before it is written: nothing of it is missed
-        try:
+        with self._leaving(accepted.id, queue):
             with ledger_errors():
-                await self._kernel.recorder.commit(unit).durable()
-            yield {
-                "event": "accepted",
-                "message": accepted.id,
-                "address": accepted.address,
-                "seq": accepted.seq,
-            }
-            while True:
-                event = await queue.get()
-                if event["event"] != "end":
-                    yield event
-                    continue
-                if event["status"] == "dead":
-                    yield {"event": "dead", "why": event["reply"]}
-                else:
-                    yield {"event": "reply", **{key: event[key] for key in ("status", "reply", "turn")}}
-                return
-        finally:
-            self._kernel.watchers.unwatch(accepted.id, queue)
+                ticket = self._kernel.recorder.commit(unit)
+            async for event in self._watched(told, ticket.durable, queue):
+                yield event
 
-    def _put(self, asked: Asked, request: Send | Watch, wants_reply: bool) -> tuple[Unit, Accepted]:
+    async def _watched_again(self, earlier: Keyed) -> AsyncIterator[dict[str, Any]]:
+        """What comes from now on of a message that was sent before; its end, where that has come already."""
+        told = {
+            "event": "accepted",
+            "message": earlier.id,
+            "address": earlier.to,
+            "seq": earlier.seq,
+            "again": True,
+        }
+        if earlier.status:
+            yield told
+            yield {"event": "ended", "status": earlier.status, "turn": earlier.turn}
+            return
+        queue = self._kernel.watchers.watch(earlier.id)
+        with self._leaving(earlier.id, queue):
+            async for event in self._watched(told, self._kernel.recorder.barrier, queue):
+                yield event
+
+    async def _watched(
+        self,
+        told: dict[str, Any],
+        durable: Callable[[], Awaitable[object]],
+        queue: WatchQueue,
+    ) -> AsyncIterator[dict[str, Any]]:
+        with ledger_errors():
+            await durable()
+        yield told
+        while (event := await queue.get())["event"] != "end":
+            yield event
+        if event["status"] == "dead":
+            yield {"event": "dead", "why": event["reply"]}
+        else:
+            yield {"event": "reply", **{key: event[key] for key in ("status", "reply", "turn")}}
+
+    @contextmanager
+    def _leaving(self, ident: str, queue: WatchQueue) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self._kernel.watchers.unwatch(ident, queue)
+
+    def _put(
+        self, asked: Asked, request: Said, inbound: Inbound | None, wants_reply: bool
+    ) -> tuple[Unit, Accepted]:
         """The message in a unit, to be committed at once. ``wants_reply`` matters to another node alone: here every
         reply can be waited for.
         """
-        target, text, session = request.named, request.text, session_of(request.session)
+        target, session = request.named, session_of(request.session, inbound)
         abroad = "@" in target and self._kernel.remote.split(target)[1] is not None
         if "@" not in target:
             self._kernel.messaging.resolve(target)
-        seq, trace = asked.record(target=target, session=session, text=text)
+        seq, trace = asked.record(**{**_said(request), "session": session})
         now_us = self._kernel.recorder.ledger.now_us()
         expires_s = request.expires_s if isinstance(request, Send) else None
         out = Outgoing(
             OPERATOR,
             target,
-            clean(text),
+            clean(request.text),
             clean(session),
             trace,
             seq,
             wants_reply=wants_reply and abroad,
             deadline_us=0 if expires_s is None else now_us + int(expires_s * 1e6),
+            inbound=inbound,
         )
         unit = self._kernel.recorder.unit()
         with refusal_recorded(self._kernel, target, trace, seq):
             return unit, self._kernel.router.put(unit, out)
 
 
-def session_of(asked: str) -> str:
-    """The session that a person means. Raises Invalid."""
+def inbound_of(request: Said) -> Inbound | None:
+    """How a message came, as its request says; None for not a word. Raises Invalid."""
+    return said_inbound(
+        request.channel, request.chat, request.user, request.id, request.options or {}, request.attachments
+    )
+
+
+def _said(request: Said) -> dict[str, Any]:
+    """What a request says, for the record of who asked."""
+    return {"target": request.named, "session": request.session, "text": request.text}
+
+
+def session_of(asked: str, inbound: Inbound | None = None) -> str:
+    """The session that a person means; that of its chat, where a message is of one. Raises Invalid."""
+    if inbound is not None and inbound.chat:
+        if asked:
+            raise Invalid("a message of a chat is of the session of that chat: leave session out")
+        return session_key(inbound)
     session = asked or DEFAULT_SESSION
     if len(session) > MAX_SESSION or not session.isprintable() or "\n" in session:
         raise Invalid(f"session must be at most {MAX_SESSION} printable characters")
@@ -170,9 +226,36 @@ def refusal_recorded(kernel: Kernel, to: str, trace: bytes, cause: int) -> Itera
         raise
 
 
-def _digest(request: Send) -> str:
+def _key(request: Said, inbound: Inbound | None) -> str:
+    """The digest under which a request is known when it is made again; empty where it is not. Raises Invalid."""
+    key = request.key if isinstance(request, Send) else ""
+    if inbound is None or not inbound.id:
+        return sha256_hex(clean(key)) if key else ""
+    if key:
+        raise Invalid(
+            f"a message with an id of its channel is known by that ({inbound.channel}, {inbound.id}): "
+            "leave the key out"
+        )
+    return sha256_hex(f"channel:{sha256_hex(canonical([inbound.channel, inbound.id]))}")
+
+
+def _keyed(accepted: Accepted, key: str, request: Said) -> Draft:
+    """The entry that has a message known under its key, behind that which accepts it."""
+    body = {
+        "id": accepted.id,
+        "to": accepted.address,
+        "key": key,
+        "request": _digest(request),
+        "by": "",
+    }
+    return Draft("message.keyed", body, 0, accepted.id, b"", PREVIOUS)
+
+
+def _digest(request: Said) -> str:
     """What a key stands for; how long somebody waits is none of it. With the key in it nobody who does not have that
     can try texts against it.
     """
-    parts = (request.key, request.named, request.session or DEFAULT_SESSION, request.text)
-    return sha256_hex(canonical([clean(part) for part in parts]))
+    key = request.key if isinstance(request, Send) else ""
+    parts = [key, request.named, request.session or DEFAULT_SESSION, request.text]
+    inbound = inbound_text(inbound_of(request))
+    return sha256_hex(canonical([clean(part) for part in (*parts, *filter(None, [inbound]))]))

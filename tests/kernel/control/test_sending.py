@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from kernel.abi import Inbound, MessageOptions
 from kernel.cells.cell_events import CellLeft
-from kernel.errors import Refused
+from kernel.errors import Invalid, Refused
 from kernel.operations.messages import Messages
 from kernel.operations.spawning import Spawning
 from kernel.slices.mail import keyed
@@ -124,5 +125,61 @@ def test_a_message_that_has_expired_before_its_turn_is_a_dead_letter(tmp_path: P
         assert (await twin.delivery()).message.id == kept["message"]
         [letter] = await control(Messages.deadletters)
         assert (letter["text"], letter["why"]) == ("late", "expired before it was delivered")
+
+    on_control(tmp_path, body)
+
+
+# -- how it came -----------------------------------------------------------------------------------------------------
+
+
+def test_a_message_of_a_channel_is_shown_whole_to_who_handles_it(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
+        came: dict[str, Any] = {
+            "channel": "telegram",
+            "user": "bob",
+            "id": "7",
+            "options": {"temperature": 0.5},
+        }
+        await control(Messages.send, "ada", "hi", **came)
+        at = await twin.delivery()
+        assert at.message.inbound == Inbound("telegram", "", "bob", "7", MessageOptions(temperature=0.5))
+
+    on_control(tmp_path, body)
+
+
+def test_an_id_of_a_channel_is_answered_once_whoever_sends_or_watches_it_again(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
+        came: dict[str, Any] = {"channel": "telegram", "id": "7"}
+        sent = await control(Messages.send, "ada", "pay", **came)
+        at = await twin.delivery()
+        assert await control(Messages.send, "ada", "pay", **came) == {**sent, "again": True}
+        watching = control.stream(Messages.watch, "ada", "pay", **came)
+        assert (await anext(watching))["again"] is True
+        twin.finish(at, "paid")
+        assert [event["reply"] async for event in watching if event["event"] == "reply"] == ["paid"]
+        late = [event async for event in control.stream(Messages.watch, "ada", "pay", **came)]
+        assert late[1] == {"event": "ended", "status": "ok", "turn": at.turn}
+        other = await control(Messages.send, "ada", "pay", channel="signal", id="7")
+        assert other["message"] != sent["message"]
+        with pytest.raises(Refused, match=f"with the id 7 of channel telegram, {sent['message']}"):
+            await control(Messages.send, "ada", "pay more", **came)
+        with pytest.raises(Invalid, match="leave the key out"):
+            await control(Messages.send, "ada", "pay", key="k", **came)
+        assert len(await twin.entries("message.accepted")) == 2
+
+    on_control(tmp_path, body)
+
+
+def test_what_cannot_be_said_of_a_message_sends_nothing(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
+        with pytest.raises(Invalid, match=r"chat '\.\./x' is not allowed"):
+            await control(Messages.send, "ada", "hi", channel="telegram", chat="../x")
+        with pytest.raises(Invalid, match="leave session out"):
+            await control(Messages.send, "ada", "hi", channel="telegram", chat="1", session="mine")
+        assert await twin.entries("message.accepted") == []
+        assert len(await twin.entries("operator.command")) == 1
 
     on_control(tmp_path, body)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from kernel.abi import Inbound, MessageOptions
+from kernel.model.inbound import inbound_text
 from kernel.slices.mailboxes import (
     ASKED_LATER_US,
     BESIDE_TEXTS_BYTES,
@@ -226,9 +229,23 @@ def test_a_snapshot_has_all_mail_in_its_order() -> None:
     ]
 
 
-def test_rows_of_earlier_formats_are_messages_that_somebody_sent_to_no_topic() -> None:
+def test_rows_of_earlier_formats_are_messages_that_somebody_sent_to_no_topic_and_that_came_no_way() -> None:
     told = Told()
     told.entry("message.accepted", **message(1, "/a"))
     [row] = told.state.mail.rows()
-    assert Mailboxes.MIGRATIONS[1]([row[:-2]]) == [row[:-1]]
-    assert Mailboxes.MIGRATIONS[2]([row[:-1]]) == [row]
+    assert Mailboxes.MIGRATIONS[1]([row[:-3]]) == [row[:-2]]
+    assert Mailboxes.MIGRATIONS[2]([row[:-2]]) == [row[:-1]]
+    assert Mailboxes.MIGRATIONS[3]([row[:-1]]) == [row]
+
+
+def test_how_a_message_came_is_kept_with_it_counts_with_it_and_outlasts_a_snapshot() -> None:
+    told = Told()
+    came = Inbound("telegram", "42", "bob", "7", MessageOptions(temperature=0.5))
+    told.entry("message.accepted", **message(1, "/a", inbound=inbound_text(came)))
+    mail = told.state.mail.find("m1")
+    assert mail is not None
+    assert mail.inbound == came
+    assert told.restored().mail.find("m1") == mail
+    assert told.state.mail.bytes == size_of(replace(mail, inbound=None)) + len(inbound_text(came))
+    letter = told.entry("message.dead", id="m1", why="w")
+    assert told.restored().dead["m1"].mail.inbound == came, letter

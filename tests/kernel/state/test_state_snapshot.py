@@ -335,7 +335,7 @@ def test_the_formats_are_these() -> None:
         "suspended suspended_us felled isolated ending",
         "Exit": "pid reason detail time_us",
         "Mail": "id seq sender to text session reply_to wants_reply deadline_us trace rights time_us peer answers "
-        "status answer_by_us waiting kind topic",
+        "status answer_by_us waiting kind topic inbound",
         "Turn": "id mail address started_seq attempt crashes calls last_answer_seq config result_bytes diverged "
         "losses ends",
         "Call": "ordinal call_hash op seq name arguments state intent_seq attempt outcome unsettled replaces effects "
@@ -348,9 +348,9 @@ def test_the_formats_are_these() -> None:
     }
     assert FORMAT == 4
     assert {name: one.FORMAT for name, one in example().slices.items()} == {
-        "boots": 1, "pids": 1, "slots": 13, "traces": 1, "documents": 4, "mail": 3, "keyed": 2, "turns": 5,
+        "boots": 1, "pids": 1, "slots": 13, "traces": 1, "documents": 4, "mail": 4, "keyed": 2, "turns": 5,
         "subscriptions": 1, "calls": 7,
-        "monitors": 2, "traps": 1, "accounts": 3, "crossings": 4, "dead": 4, "tally": 2, "sessions": 1,
+        "monitors": 2, "traps": 1, "accounts": 3, "crossings": 5, "dead": 5, "tally": 2, "sessions": 1,
     }  # fmt: skip
 
 
@@ -437,8 +437,8 @@ def test_a_snapshot_of_before_the_numbers_of_messages_is_read_and_one_of_now_kee
     rows = parts["slices"]["crossings"][1]
     assert rows[3:] == [[["m50", 120]], [["o", 70]]]
     outbox, questions, inbox = rows[:3]
-    asked = [[ident, None if mail is None else mail[:-2]] for ident, mail in questions]
-    former_rows = [[mail[:-2] for mail in outbox], asked, inbox]
+    asked = [[ident, None if mail is None else mail[:-3]] for ident, mail in questions]
+    former_rows = [[mail[:-3] for mail in outbox], asked, inbox]
     restore_state(old, msgpack.packb({**parts, "slices": {**parts["slices"], "crossings": [1, former_rows]}}))
     assert view(old)["in_transit"] == {**view(now)["in_transit"], "_numbers": {}, "offset": {}}
     rows[3][0][0] = "m51"

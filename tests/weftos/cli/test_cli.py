@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 from collections.abc import Iterator
@@ -341,3 +342,35 @@ def test_ps_and_tree_ask_for_page_after_page(
     asked = [call[1:] for call in twin.calls]
     assert asked == [(False, after and f"/user/{after}", 4) for after in ("", "p3", "p7", "p11")]
     assert shell.run("tree")[1].count("PID") == 12
+
+
+def test_what_a_channel_says_of_a_message_goes_with_it_and_a_file_as_what_it_is(
+    shell: Shell, twin: Twin, tmp_path: Path
+) -> None:
+    note, picture = tmp_path / "note.txt", tmp_path / "cat.png"
+    note.write_text("read me")
+    picture.write_bytes(b"\x89PNG\0")
+    told = [
+        "--channel",
+        "telegram",
+        "--chat",
+        "42",
+        "--user",
+        "bob",
+        "--id",
+        "7",
+        "--option",
+        "temperature=0.5",
+    ]
+    status, _, err = shell.run("send", "ada", "hi", *told, "--attach", str(note), "--attach", str(picture))
+    assert status == 0, err
+    *names, options, files = next(call for call in twin.calls if call[0] == "came")[1:]
+    assert (names, options) == (["telegram", "42", "bob", "7"], {"temperature": 0.5})
+    assert [(each["name"], each["type"], each["size"], each["text"]) for each in files] == [
+        ("note.txt", "text/plain", 7, "read me"),
+        ("cat.png", "image/png", 5, ""),
+    ]
+    assert files[0]["sha256"] == hashlib.sha256(b"read me").hexdigest()
+    for wrong, words in (("nowhere", "cannot be read"), (str(tmp_path), "cannot be read")):
+        status, _, err = shell.run("send", "ada", "hi", "--attach", wrong)
+        assert (status, words in err) == (2, True)

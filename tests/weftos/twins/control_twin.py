@@ -304,11 +304,12 @@ class Twin:
         target: str,
         text: str,
         session: str,
-        wait_s: float | None,
-        key: str,
-        expires_s: float | None,
+        *more: Any,
     ) -> Any:
+        wait_s = more[-3]
         self._note("send", op, target, text, session, wait_s)
+        if any(came := more[:-3]):
+            self._note("came", *came)
         if text == "nobody ever answers":
             try:
                 await asyncio.get_running_loop().create_future()
@@ -323,7 +324,7 @@ class Twin:
             **({"status": "ok", "reply": text.upper()} if wait_s else {}),
         }
 
-    async def watch(self, op: Any, target: str, text: str, session: str) -> AsyncIterator[Any]:
+    async def watch(self, op: Any, target: str, text: str, session: str, *came: Any) -> AsyncIterator[Any]:
         self._note("watch", op, target, text, session)
         yield {"event": "accepted", "pid": self._pid(target)}
         for word in text.split():

@@ -14,7 +14,7 @@ OPTION = "'--set'"
 MOST_DEEP = 8
 
 
-def read_config(words: Sequence[str] | None) -> dict[str, Any] | None:
+def read_config(words: Sequence[str] | None, option: str = OPTION) -> dict[str, Any] | None:
     """A table of what is said, each dotted key a value as in TOML, or text where it is none. Raises BadParameter."""
     if not words:
         return None
@@ -24,15 +24,15 @@ def read_config(words: Sequence[str] | None) -> dict[str, Any] | None:
         parts = key.split(".")
         if not equals or not all(parts) or len(parts) > MOST_DEEP:
             raise typer.BadParameter(
-                f"{word[:80]!r} is not KEY=VALUE, such as history.strategy=sliding", param_hint=OPTION
+                f"{word[:80]!r} is not KEY=VALUE, such as temperature=0.2", param_hint=option
             )
         table = told
         for part in parts[:-1]:
             table = table.setdefault(part, {})
             if not isinstance(table, dict):
-                raise typer.BadParameter(f"{key[:80]} is below what has a value already", param_hint=OPTION)
+                raise typer.BadParameter(f"{key[:80]} is below what has a value already", param_hint=option)
         if parts[-1] in table:
-            raise typer.BadParameter(f"{key[:80]} is given twice", param_hint=OPTION)
+            raise typer.BadParameter(f"{key[:80]} is given twice", param_hint=option)
         table[parts[-1]] = _value(value)
     return told
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weftos.cli.agents.settings import read_config
+from weftos.cli.terminal.attached import attached
 from weftos.cli.terminal.options import AsJson, Command, Data, Target, Why, client
 from weftos.cli.terminal.output import Output, complain, moment, show
 from weftos.cli.terminal.styles import styled
@@ -21,6 +23,11 @@ if TYPE_CHECKING:
     from weftos.client.client import Client
 
 WAIT_S = 300.0
+ChannelOption = Annotated[str, typer.Option("--channel", metavar="NAME", help="The way it came.")]
+ChatOption = Annotated[str, typer.Option("--chat", metavar="ID", help="The conversation in that channel.")]
+UserOption = Annotated[
+    str, typer.Option("--user", metavar="ID", help="Who wrote it, as the channel names them.")
+]
 SessionOption = Annotated[str, typer.Option("--session", metavar="S", help="Conversation it belongs to.")]
 
 
@@ -38,6 +45,29 @@ def send(
         float | None,
         typer.Option("--expires", metavar="SECONDS", min=0.001, help="A dead letter, unless begun by then."),
     ] = None,
+    channel: ChannelOption = "",
+    chat: ChatOption = "",
+    user: UserOption = "",
+    ident: Annotated[
+        str,
+        typer.Option(
+            "--id", metavar="ID", help="What the channel calls it: sent again, it is answered once."
+        ),
+    ] = "",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option",
+            metavar="KEY=VALUE",
+            help="What it asks of the answer: provider, model, temperature, top_p, top_k, max_tokens; once for each.",
+        ),
+    ] = None,
+    attach: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--attach", metavar="FILE", help="A file that goes with it: what it is, and short texts."
+        ),
+    ] = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
@@ -49,7 +79,18 @@ def send(
     said = sys.stdin.read() if text == "-" else text
     with client(data) as node, out.waiting(f"waiting for {target}"):
         answer = node.send(
-            target, said, session=session, wait_s=timeout if wait else None, key=key, expires_s=expires
+            target,
+            said,
+            session=session,
+            wait_s=timeout if wait else None,
+            key=key,
+            expires_s=expires,
+            channel=channel,
+            chat=chat,
+            user=user,
+            id=ident,
+            options=read_config(option, "'--option'"),
+            attachments=attached(attach),
         )
     out.document(answer)
     if answer.get("again") and "reply" not in answer:

@@ -71,6 +71,8 @@ def _seen(value: Any, param: Any) -> Any:
     """``value`` as typer would make it, where that can be told."""
     descriptor = param.type_descriptor
     kind, info = descriptor.annotation, descriptor.parameter_info
+    if value is None and param.multiple:  # nothing typed of what may be typed many times
+        return ()
     if param.multiple or param.nargs != 1 or info.parser is not None:
         return _UNSEEN
     if value is None or (kind in (int, float) and type(value) is kind):  # nothing typed: the default
