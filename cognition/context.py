@@ -81,6 +81,19 @@ def is_node_note(record: Mapping[str, Any]) -> bool:
     return str(record.get("content") or "").startswith(_NOTE)
 
 
+def node_record(text: str) -> tuple[Record, Record]:
+    """What the node has on record, as a message and the answer that it was read: it stands in the history, and is not
+    dropped from it. A session keeps none of it.
+    """
+    told: Record = {"role": "user", "content": f"[record of the node: {text}]", "pinned": True}
+    return told, {"role": "assistant", "content": "Understood.", "pinned": True}
+
+
+def is_pinned(record: Record) -> bool:
+    """Whether a message that stands before a question is not dropped: what the system says, and what is on record."""
+    return record.get("role") == "system" or record.get("pinned") is True
+
+
 def system_records(system_prompt: str) -> tuple[Record, ...]:
     """The system prompt as a model is shown it; nothing where it is empty."""
     return ({"role": "system", "content": system_prompt},) if system_prompt else ()

@@ -56,6 +56,8 @@ MOST_STAGES = 64
 StageOutcome = Literal["continue", "skip", "respond", "abort"]
 ValueName = Literal["now", "random"]
 """What :meth:`Syscalls.value` gives."""
+DeedOutcome = Literal["ok", "error", "timeout", "killed", "denied", "lost", "in_doubt", "under_way"]
+"""Of a call with effects: its outcome, or that there is none yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,6 +355,29 @@ class TurnResult:
     stages: tuple[StageReport, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """A call with effects that a turn has had made. ``seq``: the entry that says that the node was about to make it.
+    ``target``: what it was about, in a line of its arguments. ``outcome``: as of a tool's result, ``under_way`` while
+    there is none; ``killed`` and ``denied`` were not made.
+    """
+
+    seq: int
+    tool: str
+    target: str
+    outcome: DeedOutcome
+    turn: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deeds:
+    """What a session has done: ``deeds`` oldest first, and how many there were before those, by tool in ``tools``."""
+
+    deeds: tuple[Deed, ...] = ()
+    earlier: int = 0
+    tools: str = ""
+
+
 class LogicalExit(Exception):
     """Raise it in ``handle`` to end the process: nothing broke, and the same words would bring the same again.
 
@@ -395,6 +420,12 @@ class Syscalls(Protocol):
 
     async def tools(self) -> list[str]:
         """Names of the tools this process may propose, sorted, as they stood when the turn began."""
+
+    async def deeds(self) -> Deeds:
+        """What earlier turns of this session have done, by the node's own record, also where the session does not have
+        them any more: the same when the turn is resumed. Whoever implements this and knows of none has none.
+        """
+        return Deeds()
 
     async def value(self, name: ValueName) -> float | int:
         """A value of the node, recorded: the same when the turn is resumed."""

@@ -12,7 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cognition.context import Record, cut_text, estimate_tokens, is_node_note, node_note, record_bytes
+from cognition.context import (
+    Record,
+    cut_text,
+    estimate_tokens,
+    is_node_note,
+    is_pinned,
+    node_note,
+    record_bytes,
+)
 
 TOOL_TOKENS = 150
 """What a declared tool takes, as nobody here knows its schema."""
@@ -44,20 +52,22 @@ def fitted(shown: Sequence[Record], question: Record, room: int) -> list[Record]
     asked = next((place for place, record in enumerate(shown) if record is question), None)
     if asked is None:
         return list(shown)
-    head = [record for record in shown[:asked] if record.get("role") == "system"]
+    head = [record for record in shown[:asked] if is_pinned(record)]
     noted = asked + 1
     while noted < len(shown) and is_node_note(shown[noted]) and shown[noted] != node_note(LEFT_OUT):
         noted += 1
     said = shown[asked:noted]
-    must = [*head, *said]
-    used = sum(map(estimate_tokens, must))
+    used = sum(map(estimate_tokens, [*head, *said]))
+    if used > room:  # what is on record then goes too
+        head = [record for record in head if record.get("role") == "system"]
+        used = sum(map(estimate_tokens, [*head, *said]))
     if used > room:
         return ContextOverflow(used, room)
     note = node_note(LEFT_OUT)
     left = int((room - used) * KEEP) - 2 * estimate_tokens(note)
     behind = list(_groups(shown[noted:], "assistant"))
     kept_behind, left = _newest(behind, left, at_least=1)
-    before = list(_groups(shown[len(head) : asked], "user"))
+    before = list(_groups([record for record in shown[:asked] if not is_pinned(record)], "user"))
     kept_before, left = _newest(before, left, at_least=0) if len(kept_behind) == len(behind) else ([], left)
     return [
         *head,

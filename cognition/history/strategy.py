@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from cognition.config.agent_config import HistoryConfig
 from cognition.context import Record, estimate_tokens, newest
-from cognition.history.summary import SUMMARY_BYTES, Summary
+from cognition.history.summary import SUMMARY_BYTES
 
 MESSAGES = 50
 """So many of a session a model is shown at most."""
@@ -39,15 +39,14 @@ def summarises(config: HistoryConfig, room: int) -> bool:
     return config.strategy != "sliding" and room >= LEAST_ROOM
 
 
-def fits(exchanges: Sequence[list[Record]], summary: Summary | None, room: int) -> bool:
-    """Whether all of it may be shown."""
-    messages = [*_shown(summary), *(record for exchange in exchanges for record in exchange)]
+def fits(exchanges: Sequence[list[Record]], beside: Sequence[Record], room: int) -> bool:
+    """Whether all of it may be shown, ``beside`` included."""
+    messages = [*beside, *(record for exchange in exchanges for record in exchange)]
     return len(messages) <= MESSAGES and sum(map(estimate_tokens, messages)) <= room
 
 
-def most_that_fit(exchanges: Sequence[list[Record]], summary: Summary | None, room: int) -> int:
+def most_that_fit(exchanges: Sequence[list[Record]], beside: Sequence[Record], room: int) -> int:
     """How many of the newest exchanges there is room for."""
-    beside = _shown(summary)
     return len(newest(exchanges, MESSAGES - len(beside), room, beside))
 
 
@@ -56,7 +55,3 @@ def to_keep(config: HistoryConfig, exchanges: Sequence[list[Record]], room: int)
     if config.strategy == "summary":
         return len(newest(exchanges, MESSAGES - 2, min(config.summary_threshold, room * 3 // 4), ()))
     return len(newest(exchanges, MESSAGES * 3 // 4, room // 2, ()))
-
-
-def _shown(summary: Summary | None) -> tuple[Record, ...]:
-    return () if summary is None else summary.shown()

@@ -3,14 +3,18 @@
 Results that are some turns old are shown in one line, and what looks like a secret in a result is not shown at all.
 What does not fit is left out, or put into a summary that the session keeps, as ``[agent.history] strategy`` says;
 without an answer from the model it is left out. The model is told that something was.
+
+What the session has *done* is never lost with that: the node's record of it stands before what is shown, as far as
+no exchange that is shown tells of it.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from cognition.context import Record, node_note, system_records
+from cognition.context import Record, estimate_tokens, node_note, system_records
 from cognition.history.aging import aged
+from cognition.history.deeds import MOST_BYTES, digest, not_shown
 from cognition.history.repair import repaired
 from cognition.history.secrets import redacted
 from cognition.history.strategy import (
@@ -24,7 +28,7 @@ from cognition.history.strategy import (
 from cognition.history.summary import PROMPT, Summary, cut_at, source_of, summary_of, taken_apart
 from cognition.turn.agent_turn import AgentTurn
 from cognition.turn.outcome import Continue, Outcome
-from kernel.abi import ModelRequest
+from kernel.abi import Deeds, ModelRequest
 
 TRUNCATED = "Earlier messages of this conversation are not shown."
 
@@ -34,23 +38,60 @@ async def history_sanitize(turn: AgentTurn) -> Outcome:
     summary, records = taken_apart(await turn.sys.history())
     if config.redact_tool_outputs:
         records = list(map(_without_secrets, records))
-    room = room_of(config, system_records(turn.config.standing_prompt))
     exchanges = aged(repaired(records))
-    if fits(exchanges, summary, room):
-        return Continue(_with(turn, summary, exchanges), f"{len(exchanges)} exchanges")
+    shown = _Shown(turn, await turn.sys.deeds(), room_of(config, system_records(turn.config.standing_prompt)))
+    if fits(exchanges, shown.beside(summary, exchanges), shown.room):
+        return Continue(shown.turn(summary, exchanges), f"{len(exchanges)} exchanges")
+    room = shown.room - shown.reserved
     if summarises(config, room):
         kept = to_keep(config, exchanges, room)
         newer = await _summarised(turn, summary, records, cut_at(records, kept), summary_bytes(room))
         if newer is not None:
-            turn = replace(turn, notes=(*turn.notes, newer.record()))
+            noted = replace(shown, of=replace(turn, notes=(*turn.notes, newer.record())))
             why = f"{kept} exchanges, {len(exchanges) - kept} into a summary"
-            return Continue(_with(turn, newer, exchanges[len(exchanges) - kept :]), why)
-    if not fits([], summary, room):
+            return Continue(noted.turn(newer, exchanges[len(exchanges) - kept :]), why)
+    if not fits([], _head(summary), room):
         summary = None  # it was made for a larger room
-    kept = most_that_fit(exchanges, summary, room)
+    kept = most_that_fit(exchanges, _head(summary), room)
     gone = len(exchanges) - kept
-    shown = _with(turn, summary, exchanges[gone:], truncated=bool(gone))
-    return Continue(shown, f"{kept} exchanges, {gone} left out")
+    return Continue(
+        shown.turn(summary, exchanges[gone:], truncated=bool(gone)), f"{kept} exchanges, {gone} left out"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What a turn is shown of its session. ``room``: tokens that there are for it."""
+
+    of: AgentTurn
+    deeds: Deeds
+    room: int
+
+    @property
+    def most_bytes(self) -> int:
+        """What is done may take a quarter of the room."""
+        return min(MOST_BYTES, self.room)
+
+    @property
+    def reserved(self) -> int:
+        """Tokens that what was done takes where no exchange is shown."""
+        return sum(map(estimate_tokens, digest(self.deeds, self.most_bytes)))
+
+    def beside(self, summary: Summary | None, exchanges: list[list[Record]]) -> tuple[Record, ...]:
+        """What stands before the exchanges."""
+        return (*digest(not_shown(self.deeds, exchanges), self.most_bytes), *_head(summary))
+
+    def turn(
+        self, summary: Summary | None, exchanges: list[list[Record]], truncated: bool = False
+    ) -> AgentTurn:
+        """The turn with its history."""
+        note = (node_note(TRUNCATED), {"role": "assistant", "content": "Understood."}) if truncated else ()
+        shown = (*note, *self.beside(summary, exchanges))
+        return replace(self.of, history=(*shown, *(record for exchange in exchanges for record in exchange)))
+
+
+def _head(summary: Summary | None) -> tuple[Record, ...]:
+    return () if summary is None else summary.shown()
 
 
 async def _summarised(
@@ -63,16 +104,6 @@ async def _summarised(
         turn.sys.log(f"history: no summary of {cut} records: {answer.text[:200] or 'an empty answer'}")
         return None
     return summary_of(answer.text, records[:cut], len(records) - cut, most_bytes)
-
-
-def _with(
-    turn: AgentTurn, summary: Summary | None, exchanges: list[list[Record]], truncated: bool = False
-) -> AgentTurn:
-    shown = [*(summary.shown() if summary else ())]
-    if truncated:
-        shown = [node_note(TRUNCATED), {"role": "assistant", "content": "Understood."}, *shown]
-    shown += [record for exchange in exchanges for record in exchange]
-    return replace(turn, history=tuple(shown))
 
 
 def _without_secrets(record: Record) -> Record:

@@ -99,6 +99,8 @@ class AgentTurn:
     ) -> AgentTurn:
         """A turn to which nothing has been done yet."""
         question: Record = {"role": "user", "content": message.text}
+        if message.turn:
+            question["turn"] = message.turn
         questions = Questions(sys)
         return cls(
             message,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from kernel.abi import LastExit, Linked, ModelAnswer, Monitored, OutcomeStatus, ToolCall, ValueName
+from kernel.abi import Deeds, LastExit, Linked, ModelAnswer, Monitored, OutcomeStatus, ToolCall, ValueName
 from kernel.shapes import ShapeError, read, told
 
 STARTED_TOGETHER = 32
@@ -166,6 +166,7 @@ ARGUMENTS: dict[str, type[Arguments]] = {
     "link": LinkTarget,
     "unlink": LinkRef,
     "trap_exits": Trapping,
+    "deeds": Nothing,
     **dict.fromkeys(get_args(ValueName), Nothing),
 }
 """Each syscall, and what it takes; a value is one by its name."""
@@ -201,7 +202,7 @@ class Trapped:
     before: bool
 
 
-CallOutcome = ToolOutcome | ModelAnswer | Value | Monitored | MonitorRemoved | Linked | Trapped
+CallOutcome = ToolOutcome | ModelAnswer | Value | Deeds | Monitored | MonitorRemoved | Linked | Trapped
 """What a syscall gives."""
 
 

@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar
 
 from kernel.abi import (
     OPEN_CALLS,
+    Deeds,
     Linked,
     ModelAnswer,
     ModelRequest,
@@ -155,6 +156,9 @@ class CellSyscalls(Syscalls):
 
     async def tools(self) -> list[str]:
         return list(self._tools)
+
+    async def deeds(self) -> Deeds:
+        return await self._call((self._next_round(), 0), "deeds", Nothing(), Deeds)
 
     async def value(self, name: ValueName) -> float | int:
         return (await self._call((self._next_round(), 0), name, Nothing(), Value)).value

@@ -33,13 +33,14 @@ from kernel.slices.mail.subscriptions import OVERFLOWS
 from kernel.slices.mailboxes import KINDS_OF_MESSAGES
 from kernel.values import canonical, check_depth
 
+DEEDS = "deeds"
 ERASING = "erasing"
 EXIT = "exit"
 INBOX = "inbox"
 NUMBERING = "numbering"
 PIDS = "pids"
 SESSION = "session"
-TABLES = (DOCUMENT, ERASING, EXIT, INBOX, NUMBERING, PIDS, SESSION)
+TABLES = (DEEDS, DOCUMENT, ERASING, EXIT, INBOX, NUMBERING, PIDS, SESSION)
 
 DEEPEST = 510
 """Levels of lists and maps that msgpack writes, less the one around a session that is handed to a cell."""
@@ -345,6 +346,13 @@ def _erasing(key: str, value: bytes | None) -> Change:
     return Change(ERASING, key, value)
 
 
+def _deeds(key: str, value: bytes | None) -> Change:
+    address, session = key.split("\n", 1)
+    if value is not None:
+        raise ValueError("what a session has done is in its entries; here it is only forgotten")
+    return Change(DEEDS, (address, session), None)
+
+
 def _exit(key: str, value: bytes | None) -> Change:
     if value is not None:
         raise ValueError("how a process ended is in its entry; here it is only forgotten")
@@ -376,6 +384,7 @@ def _number_in(text: str) -> int:
 
 
 _READERS: Mapping[str, Callable[[str, bytes | None], Change]] = {
+    DEEDS: _deeds,
     ERASING: _erasing,
     EXIT: _exit,
     INBOX: _inbox,

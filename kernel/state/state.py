@@ -22,6 +22,7 @@ from kernel.slices.boots import Boots
 from kernel.slices.calls import Calls, OpenIntent, OpenIntents
 from kernel.slices.dead_letters import DeadLetters
 from kernel.slices.documents import Documents
+from kernel.slices.history.deeds import DeedsOfSessions
 from kernel.slices.in_transit import InTransit
 from kernel.slices.mail.keyed import KeyedMessages
 from kernel.slices.mail.subscriptions import Subscriptions
@@ -45,7 +46,7 @@ HEARS: Mapping[str, tuple[str, ...]] = {
     "process.exited": ("monitors", "slots", "turns", "accounts"),
     "process.felled": ("slots",),
     "process.ending": ("slots",),
-    "process.slot": ("monitors", "traps", "sessions", "subscriptions", "slots", "accounts", "keyed"),
+    "process.slot": ("monitors", "traps", "sessions", "deeds", "subscriptions", "slots", "accounts", "keyed"),
     "message.accepted": ("mail", "traces", "tally", "accounts"),
     "message.sent": ("crossings", "traces", "tally", "accounts"),
     "process.suspended": ("slots",),
@@ -61,7 +62,7 @@ HEARS: Mapping[str, tuple[str, ...]] = {
     "topic.unsubscribed": ("subscriptions",),
     "message.cancelled": ("tally", "mail", "keyed"),
     "turn.started": ("turns", "calls", "accounts"),
-    "turn.ended": ("accounts", "tally", "crossings", "calls", "turns", "mail", "keyed"),
+    "turn.ended": ("accounts", "tally", "crossings", "deeds", "calls", "turns", "mail", "keyed"),
     "turn.diverged": ("turns",),
     "turn.decided": ("monitors", "traps", "calls", "turns"),
     "model.asked": ("calls",),
@@ -79,10 +80,10 @@ HEARS: Mapping[str, tuple[str, ...]] = {
     "monitor.down": ("monitors",),
     "tool.proposed": ("calls",),
     "tool.verdict": ("accounts",),
-    "tool.intent": ("calls",),
-    "tool.outcome": ("crossings", "calls"),
+    "tool.intent": ("calls", "deeds"),
+    "tool.outcome": ("crossings", "calls", "deeds"),
     "tool.probed": ("calls",),
-    "tool.resolved": ("calls",),
+    "tool.resolved": ("calls", "deeds"),
     "memory.written": ("documents",),
     "memory.forgotten": ("documents",),
 }
@@ -111,6 +112,7 @@ class State:
         self.subscriptions = Subscriptions(self.slots)
         self.turns = Turns(self.mail)
         self.calls = Calls(self.turns)
+        self.deeds = DeedsOfSessions(self.turns)
         self.monitors = Monitors(self.slots, self.turns)
         self.traps = Traps(self.slots, self.turns)
         self.accounts = Accounts(self.turns)

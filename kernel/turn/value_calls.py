@@ -1,4 +1,7 @@
-"""Values as syscalls: time and randomness, recorded, so that a resumed turn sees the same."""
+"""Values as syscalls: time, randomness, and what a session has done, recorded, so that a resumed turn sees the same.
+
+Of what a session has done the place in the ledger is recorded up to which it was told: what it says follows from that.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from chain.ledger.ledger import Draft
-from kernel.cell.protocol import Value
+from kernel.cell.protocol import CallOutcome, Value
 from kernel.process.live import LiveProcess
 from kernel.slices.turns import Turn
 from kernel.state.recorder import Recorder
@@ -26,6 +29,7 @@ class ValueCalls:
         self._values: Mapping[str, Callable[[], float]] = {
             "now": lambda: recorder.ledger.now_us() / 1e6,
             "random": lambda: chance.getrandbits(63),
+            "deeds": lambda: recorder.ledger.next_seq - 1,
         }
 
     def asked(self, process: LiveProcess, turn: Turn, ordinal: str, op: str) -> None:
@@ -42,4 +46,9 @@ class ValueCalls:
             self._recorder.commit([draft])
         outcome = turn.calls[ordinal].outcome
         assert outcome is not None
-        self._turns.answer(turn, ordinal, Value(outcome["value"]))
+        self._turns.answer(turn, ordinal, self._told(turn, op, outcome["value"]))
+
+    def _told(self, turn: Turn, op: str, value: float) -> CallOutcome:
+        if op != "deeds":
+            return Value(value)
+        return self._recorder.state.deeds.as_of((turn.address, turn.mail.session), int(value), turn.id)

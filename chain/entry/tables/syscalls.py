@@ -8,12 +8,15 @@ from chain.entry.kind import CALL_HASH, ORDINAL, TURN, kind
 SYSCALLS = (
     kind(
         "sys.value",
-        "a process was given the time or random bits",
+        "a process was given the time or random bits, or told what its session has done",
         turn=TURN,
         ordinal=ORDINAL,
         call_hash=CALL_HASH,
-        op=(TEXT, "now or random"),
-        value=(NUMBER, "what it was given"),
+        op=(TEXT, "now, random or deeds"),
+        value=(
+            NUMBER,
+            "what it was given; of deeds the newest entry by then: what it was told follows from those",
+        ),
     ),
     kind(
         "monitor.set",

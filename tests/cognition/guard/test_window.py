@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cognition.context import Record, estimate_tokens, node_note
+from cognition.context import Record, estimate_tokens, node_note, node_record
 from cognition.guard.window import LEFT_OUT, ContextOverflow, fitted
 
 SYSTEM: Record = {"role": "system", "content": "rules"}
@@ -51,6 +51,14 @@ def test_one_token_too_many_drops_the_oldest_exchanges_and_says_so() -> None:
 def test_the_session_goes_before_what_the_turn_has_done() -> None:
     made = fit(tokens([SYSTEM, QUESTION, *ROUNDS]) + 100)
     assert made[:3] == [SYSTEM, NOTE, QUESTION] and made[-2:] == ROUNDS[-2:]
+
+
+def test_what_is_on_record_goes_last_of_all_that_stands_before_the_message() -> None:
+    told = node_record("file_write: a.md #7")
+    made = fit(300, [SYSTEM, *told, *HISTORY, QUESTION, *ROUNDS])
+    assert made == [SYSTEM, *told, NOTE, QUESTION, NOTE, *ROUNDS[4:]]
+    long = node_record("x" * 2_000)
+    assert fit(300, [SYSTEM, *long, *HISTORY, QUESTION]) == [SYSTEM, NOTE, *HISTORY[4:], QUESTION]
 
 
 def test_of_the_turn_the_oldest_rounds_go() -> None:

@@ -9,13 +9,14 @@ import pytest
 
 from cognition.config.agent_config import AgentConfig, HistoryConfig
 from cognition.context import estimate_tokens, is_node_note
+from cognition.history.deeds import digest, not_shown
 from cognition.history.extract import extract
 from cognition.history.strategy import LEAST_ROOM, MESSAGES, fits
 from cognition.history.summary import BEGINS, PROMPT, SOURCE_BYTES, cut_at, source_of, summary_of, taken_apart
 from cognition.stages.history_sanitize import history_sanitize
 from cognition.turn.agent_turn import AgentTurn
 from cognition.turn.outcome import Continue
-from kernel.abi import ModelAnswer
+from kernel.abi import Deed, DeedOutcome, Deeds, ModelAnswer
 from tests.cognition.test_context import assistant, tool, user
 from tests.cognition.twins.scripted_node import Node, begun_turn
 from tests.cognition.twins.soundness import sound_exchanges
@@ -170,10 +171,66 @@ def test_the_offline_provider_summarises_by_beginnings() -> None:
 def test_a_room_too_small_for_a_summary_asks_nobody_and_slides() -> None:
     here = node(exchanges(9, 40))
     turn = stage(here, max_tokens=LEAST_ROOM)
-    assert fits([], None, LEAST_ROOM) and not here.requests
+    assert fits([], (), LEAST_ROOM) and not here.requests
     small = node(exchanges(9, 40))
     turn = stage(small, max_tokens=100)
     assert not small.requests and not turn.notes and sum(map(estimate_tokens, turn.history[2:])) <= 96
+
+
+def told_node(turns: int, deeds: Deeds) -> Node:
+    """A session of so many turns, each of which has called a tool."""
+    records = []
+    for n in range(turns):
+        question = {**user(f"q{n}" + "x" * 200), "turn": f"t{n}"}
+        records += [question, assistant("", f"c{n}"), tool(f"c{n}", "ok"), assistant(f"a{n}")]
+    here = node(records)
+    here.done = deeds
+    return here
+
+
+def deeds(turns: int, outcome: DeedOutcome = "ok") -> Deeds:
+    return Deeds(tuple(Deed(100 + n, "pay", f"bill{n}", outcome, f"t{n}") for n in range(turns)))
+
+
+@pytest.mark.parametrize("strategy", ["sliding", "summary", "hybrid"])
+def test_every_deed_of_a_turn_that_is_not_shown_is_told_and_no_other(strategy: Strategy) -> None:
+    here = told_node(12, deeds(12))
+    turn = stage(here, strategy=strategy, max_tokens=700, summary_threshold=200)
+    text = str([record["content"] for record in turn.history])
+    seen = {record["turn"] for record in turn.history if "turn" in record}
+    assert 0 < len(seen) < 12
+    for n in range(12):
+        assert (f"bill{n} #{100 + n}" in text) is (f"t{n}" not in seen)
+    assert sum(map(estimate_tokens, turn.history)) <= 700
+
+
+def test_where_all_is_shown_nothing_is_told_twice_but_what_is_open() -> None:
+    assert list(stage(told_node(2, deeds(2))).history) == told_node(2, Deeds()).records
+    [told, *_] = stage(told_node(2, deeds(1, "in_doubt"))).history
+    assert "bill0 #100 (in doubt)" in told["content"] and told["pinned"]
+
+
+def test_a_turn_whose_calls_the_session_did_not_keep_is_told_of() -> None:
+    here = node([{**user("q"), "turn": "t0"}, assistant("done")])
+    here.done = deeds(1)
+    assert "bill0 #100" in stage(here).history[0]["content"]
+
+
+def test_more_than_may_be_told_is_counted_and_the_open_ones_come_first() -> None:
+    many = (Deed(1, "pay", "lost one", "in_doubt", "x"), *deeds(3_000).deeds)
+    [told, _] = digest(Deeds(many, 7, "pay 7"), 1_000)
+    text = told["content"]
+    assert "lost one #1 (in doubt)" in text and "bill2999 #3099" in text and "bill0 " not in text
+    named = text.count("#")
+    assert f"and {3_001 - named + 7} more" in text and "pay 7" in text and len(text) <= 1_000
+    assert digest(Deeds(), 1_000) == () and digest(Deeds((), 3, "pay 3"), 1_000)
+
+
+def test_calls_for_the_same_thing_are_told_once_and_secrets_not_at_all() -> None:
+    same = [Deed(n, "fetch", "https://u:hunter22x@host", "error" if n else "ok", "t") for n in range(3)]
+    [told, _] = digest(Deeds((*same, Deed(9, "fetch", "x", "killed", "t"))), 8_000)
+    assert "fetch: https://[redacted password]@host #2 (error, 3 times)" in told["content"]
+    assert not_shown(Deeds((Deed(9, "fetch", "x", "killed", "t"),)), []) == Deeds()
 
 
 @pytest.mark.parametrize("strategy", ["summary", "hybrid"])

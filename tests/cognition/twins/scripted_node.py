@@ -10,6 +10,7 @@ from cognition.config.agent_config import AgentConfig
 from cognition.context import ContextBounds
 from cognition.turn.agent_turn import AgentTurn
 from kernel.abi import (
+    Deeds,
     Linked,
     Message,
     ModelAnswer,
@@ -31,6 +32,7 @@ class Node(Syscalls):
         self.records: list[dict[str, Any]] = []
         self.requests: list[ModelRequest] = []
         self.rounds: list[list[ToolCall]] = []
+        self.done = Deeds()
 
     async def call_tool(self, name: str, arguments: str | dict[str, Any]) -> ToolResult:
         raise AssertionError("the agent proposes whole rounds")
@@ -57,6 +59,9 @@ class Node(Syscalls):
 
     async def tools(self) -> list[str]:
         return sorted(self.tool_functions)
+
+    async def deeds(self) -> Deeds:
+        return self.done
 
     async def value(self, name: ValueName) -> float | int:
         return 4

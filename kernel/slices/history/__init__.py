@@ -1,0 +1,1 @@
+"""What sessions have done, and what their processes were told of it."""
