@@ -9,7 +9,6 @@ the table names besides.
 from __future__ import annotations
 
 import argparse
-import ast
 import json
 import platform
 import re
@@ -23,9 +22,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TypedDict
 
+from tools.named_tests import ROOT, linked, named, tests_of
 from tools.supervision_behaviours import BEHAVIOURS, LINKS
 
-ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "docs" / "supervision-conformance.md"
 RECORD = ROOT / "tests" / "kernel" / "supervision" / "conformance" / "results.json"
 HERE = "tests/kernel/supervision"
@@ -78,36 +77,19 @@ class Recorded(TypedDict):
     results: dict[str, Outcome]
 
 
-@cache
-def _tests(file: str) -> tuple[str, ...]:
-    """The names of its tests, also of those that it has from elsewhere."""
-    found: list[str] = []
-    for node in ast.parse((ROOT / file).read_text()).body:
-        if isinstance(node, ast.FunctionDef):
-            found.append(node.name)
-        elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tests."):
-            names = [each.name for each in node.names]
-            found += _tests(f"{node.module.replace('.', '/')}.py") if names == ["*"] else names
-    return tuple(name for name in found if name.startswith("test_"))
-
-
 def numbered(number: int, substrate: str) -> Iterator[str]:
     """File and name of each test of a behaviour."""
     for file in NUMBERED[substrate]:
-        for name in _tests(file):
+        for name in tests_of(file):
             told = _NUMBERS.match(name)
             if told and f"{number:02}" in told[1].split("_"):
                 yield f"{file}::{name}"
 
 
-def named(told: str) -> Iterator[str]:
+def _besides(told: str) -> list[str]:
     """File and name of each test that begins as is told. KeyError when none does."""
     where, _, begins = told.partition("::")
-    file = where if where.endswith(".py") else f"{HERE}/{where}.py"
-    found = [f"{file}::{name}" for name in _tests(file) if name.startswith(begins)]
-    if not found:
-        raise KeyError(told)
-    yield from found
+    return named(where if where.endswith(".py") else f"{HERE}/{where}.py", begins)
 
 
 Row = dict[str, list[str]]
@@ -116,19 +98,19 @@ Row = dict[str, list[str]]
 def of_behaviour(number: int) -> Row:
     """Its tests on each substrate."""
     row = {substrate: list(numbered(number, substrate)) for substrate in NUMBERED}
-    besides = (each for told in BEHAVIOURS[number].tests for each in named(told))
+    besides = (each for told in BEHAVIOURS[number].tests for each in _besides(told))
     row["memory"] = list(dict.fromkeys([*row["memory"], *besides]))
     return row
 
 
 def of_link(number: int) -> Row:
     """The tests on each substrate of a row of links."""
-    local = [each for told in LINKS[number].real for each in named(told)]
+    local = [each for told in LINKS[number].real for each in _besides(told)]
     names = [each.partition("::")[2] for each in local]
     return {
-        "memory": [each for told in LINKS[number].tests for each in named(told)],
+        "memory": [each for told in LINKS[number].tests for each in _besides(told)],
         "local": local,
-        "ray": [f"{_LINKS_RAY}::{name}" for name in names if name in _tests(_LINKS_RAY)],
+        "ray": [f"{_LINKS_RAY}::{name}" for name in names if name in tests_of(_LINKS_RAY)],
     }
 
 
@@ -182,16 +164,14 @@ def _cell(outcomes: list[Outcome], alone: str) -> str:
 
 def _listed(row: Row) -> str:
     """Each once, where it has its first substrate: a body has the same name on all."""
-    by_file: dict[str, list[str]] = {}
     seen: set[str] = set()
+    first: list[str] = []
     for each in dict.fromkeys(test for tests in row.values() for test in tests):
         file, _, name = each.partition("::")
         if name not in seen or file not in (*NUMBERED["local"], *NUMBERED["ray"], _LINKS_RAY):
             seen.add(name)
-            by_file.setdefault(file, []).append(f"`{name}`")
-    return "; ".join(
-        f"[{file.removeprefix('tests/')}](../{file}): {', '.join(names)}" for file, names in by_file.items()
-    )
+            first.append(each)
+    return linked(first)
 
 
 def run(substrate: str) -> Recorded:

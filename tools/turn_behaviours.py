@@ -1,0 +1,370 @@
+"""What an agent's turn does, part by part: what each behaviour is, and the tests that hold it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Behaviour(NamedTuple):
+    """``tests``: file below ``tests`` without its ending, and how the name of the test begins. ``lacks``: what of it is
+    not there, or is otherwise, and why; such a row alone may have no test.
+    """
+
+    says: str
+    tests: tuple[str, ...] = ()
+    lacks: str = ""
+
+
+_BUILDER = "cognition/turn/test_builder"
+_PIPELINE = "cognition/turn/test_pipeline"
+_HISTORY = "cognition/stages/test_history_sanitize"
+_REPAIR = "cognition/history/test_repair"
+_AGING = "cognition/history/test_aging"
+_CLASSIFIER = "cognition/classification/test_classifier"
+_TASKS = "cognition/classification/test_corpus"
+_ROUTER = "cognition/routing/test_router"
+_ROUTE = "cognition/stages/test_route"
+_ROUTES = "kernel/policy/test_routes"
+_GUARD = "cognition/stages/test_context_guard"
+_WINDOW = "cognition/guard/test_window"
+_INJECTION = "cognition/guard/test_injection"
+_ATTACKS = "cognition/guard/test_corpus"
+_AGENT = "cognition/test_agent"
+_MENDED = "cognition/execution/test_repair"
+_REPEATED = "cognition/execution/test_repetition"
+_CLAIMS = "cognition/execution/test_claims"
+_MACHINE = "cognition/failover/test_machine"
+_ASKING = "cognition/failover/test_asking"
+_FAILOVER = "cognition/stages/test_failover_decide"
+_SCORES = "cognition/scoring/test_scores"
+_OPTIONS = "kernel/syscall/models/test_model_options"
+_DIALECTS = "cognition/providers/test_dialects"
+_FAULTS = "cognition/providers/served/test_faults"
+_PACE = "cognition/providers/served/test_pace"
+_CANCEL = "integration/test_cancel"
+_MODELS = "integration/test_models"
+_TRACES = "weftos/cli/test_traces"
+_CHECK = "cognition/config/test_check"
+
+PARTS: dict[str, tuple[Behaviour, ...]] = {
+    "The pipeline": (
+        Behaviour("A stage goes on with a new turn", (f"{_PIPELINE}::test_each_stage_gets_the_turn",)),
+        Behaviour("A stage skips with a reason", (f"{_PIPELINE}::test_a_stage_that_skips",)),
+        Behaviour(
+            "A stage responds; score and trace run all the same",
+            (f"{_PIPELINE}::test_behind_an_answer_only",),
+        ),
+        Behaviour(
+            "A stage aborts; score and trace run all the same",
+            (f"{_PIPELINE}::test_an_abort", f"{_PIPELINE}::test_what_an_always_stage"),
+        ),
+        Behaviour(
+            "One error of the builder names everything that does not fit",
+            (f"{_BUILDER}::test_each_fault", f"{_BUILDER}::test_all_faults"),
+        ),
+        Behaviour(
+            "Stages are inserted, replaced, reordered within what they need",
+            (f"{_BUILDER}::test_stages_are_inserted",),
+        ),
+        Behaviour(
+            "What is skippable is skipped, and the rest is a fault",
+            (f"{_BUILDER}::test_what_may_be_skipped",),
+        ),
+        Behaviour(
+            "Without `context_guard` every turn warns", (f"{_BUILDER}::test_who_leaves_out_the_guard",)
+        ),
+        Behaviour(
+            "The two short lists and their aliases are valid",
+            (f"{_BUILDER}::test_a_list_may_use_other_names",),
+        ),
+        Behaviour("Each absent stage has a stated default", (f"{_BUILDER}::test_every_stage_that_may_be",)),
+        Behaviour(
+            "Behind `classify` the pipeline of the task's type takes over",
+            (f"{_PIPELINE}::test_behind_classify", f"{_BUILDER}::test_the_stages_of_a_task"),
+        ),
+    ),
+    "history_sanitize": (
+        Behaviour(
+            "At most 50 messages, within the budget of tokens",
+            (f"{_HISTORY}::test_at_most_fifty", f"{_HISTORY}::test_what_fits"),
+        ),
+        Behaviour("Internal messages are dropped", (f"{_REPAIR}::test_what_does_not_fit",)),
+        Behaviour(
+            "Orphaned results and calls, duplicates, wrong alternation are repaired",
+            (f"{_REPAIR}::test_what_does_not_fit", f"{_REPAIR}::test_whatever_a_session_holds"),
+        ),
+        Behaviour("A result older than four turns is one line", (f"{_AGING}::test_a_result_is_shown_whole",)),
+        Behaviour(
+            "Secrets are redacted",
+            (f"{_AGING}::test_secrets_of_known", f"{_HISTORY}::test_secrets_in_results"),
+        ),
+        Behaviour("`sliding` drops the oldest and says so", (f"{_HISTORY}::test_sliding",)),
+        Behaviour(
+            "`summary` replaces what is over its threshold", (f"{_HISTORY}::test_a_summary_takes_the_place",)
+        ),
+        Behaviour(
+            "`hybrid` slides and keeps a running summary",
+            (f"{_HISTORY}::test_hybrid", f"{_HISTORY}::test_the_session_keeps_the_summary"),
+        ),
+        Behaviour(
+            "Without a summary from the model the result is still valid",
+            (f"{_HISTORY}::test_without_a_summary",),
+        ),
+        Behaviour("The summary records its range and hash", (f"{_HISTORY}::test_a_summary_stays_true",)),
+    ),
+    "classify": (
+        Behaviour(
+            "Eight types of tasks", (f"{_CLASSIFIER}::test_a_plain_message", f"{_TASKS}::test_macro_f1")
+        ),
+        Behaviour(
+            "Complexity from 0 to 1",
+            (f"{_CLASSIFIER}::test_more_that_is_asked", f"{_TASKS}::test_what_is_called_more"),
+        ),
+        Behaviour("Word boundaries, not substrings", (f"{_CLASSIFIER}::test_a_part_of_a_word",)),
+    ),
+    "route": (
+        Behaviour(
+            "Four tiers with their boundaries, or static",
+            (f"{_ROUTER}::test_each_tier_begins", f"{_ROUTE}::test_static_routing"),
+        ),
+        Behaviour(
+            "The sender's `max_tier`; an unknown name fails closed",
+            (
+                f"{_ROUTER}::test_every_task_under",
+                f"{_ROUTER}::test_a_tier_that_is_none",
+                f"{_ROUTES}::test_a_tier",
+            ),
+        ),
+        Behaviour(
+            "Escalation where permitted",
+            (
+                f"{_ROUTER}::test_escalation",
+                f"{_ROUTER}::test_the_threshold",
+                f"{_ROUTES}::test_who_escalates",
+            ),
+        ),
+        Behaviour(
+            "Within a tier by preference, lowest cost or chance",
+            (f"{_ROUTER}::test_the_cheapest", f"{_ROUTER}::test_chance", f"{_ROUTE}::test_chance_is_asked"),
+        ),
+        Behaviour("Allow and deny globs", (f"{_ROUTER}::test_globs", f"{_ROUTES}::test_what_is_denied")),
+        Behaviour(
+            "A fallback chain that never exceeds the permission",
+            (f"{_ROUTER}::test_no_chain", f"{_ROUTES}::test_whatever_an_agent_finds"),
+        ),
+        Behaviour(
+            "The decision explains itself",
+            (f"{_ROUTER}::test_the_decision", f"{_ROUTE}::test_a_message_has_a_type"),
+        ),
+        Behaviour(
+            "Once per turn, also after a kill",
+            (
+                "integration/test_routing::test_a_turn_that_goes_on",
+                f"{_ROUTE}::test_a_model_that_the_configuration",
+            ),
+        ),
+        Behaviour(
+            "The node decides again",
+            ("integration/test_routing::test_the_node_refuses", f"{_ROUTES}::test_every_tier"),
+        ),
+    ),
+    "context_guard": (
+        Behaviour(
+            "Memory by hybrid search within its budget",
+            (
+                "cognition/recall/test_context::test_whatever_the_texts",
+                "cognition/recall/test_context::test_the_recalled_stays",
+            ),
+        ),
+        Behaviour(
+            "What is shown fits the window before every call of a model",
+            (f"{_GUARD}::test_results_that_outgrow", f"{_WINDOW}::test_it_fits"),
+        ),
+        Behaviour(
+            "System prompt and message that do not fit are told with used and limit",
+            (f"{_GUARD}::test_a_message_that_does_not_fit", f"{_WINDOW}::test_system_prompt_and"),
+        ),
+        Behaviour(
+            "Middle messages drop first",
+            (f"{_WINDOW}::test_one_token_too_many", f"{_WINDOW}::test_the_session_goes"),
+        ),
+        Behaviour(
+            "The stable part stands first and is the same bytes from call to call",
+            (f"{_DIALECTS}::test_what_a_question_begins_with", f"{_AGENT}::test_each_request_of_a_turn"),
+        ),
+        Behaviour(
+            "Injection: user text, tool output and web content score differently",
+            (f"{_INJECTION}::test_the_same_words", "cognition/guard/test_guard::test_a_tool_whose"),
+        ),
+        Behaviour(
+            "Injection: normalised first",
+            (f"{_INJECTION}::test_an_order_is_noticed_in_each", f"{_INJECTION}::test_a_disguise"),
+        ),
+        Behaviour(
+            "Injection: flags, strips or refuses by configuration",
+            (
+                f"{_GUARD}::test_a_suspicious",
+                f"{_GUARD}::test_a_stripped",
+                f"{_GUARD}::test_a_refused",
+                f"{_GUARD}::test_off",
+            ),
+        ),
+        Behaviour("Injection: attacks and benign texts that were held out", (f"{_ATTACKS}::test_",)),
+    ),
+    "tool_split": (
+        Behaviour(
+            "Tools that capabilities and configuration allow",
+            (f"{_AGENT}::test_configuration_reaches", f"{_AGENT}::test_without_a_list"),
+        ),
+    ),
+    "execute": (
+        Behaviour("Streams to whoever listens", (f"{_MODELS}::test_tokens_are_seen",)),
+        Behaviour(
+            "25 rounds, one closing call without tools, then an error",
+            (f"{_AGENT}::test_after_25_rounds", f"{_AGENT}::test_a_model_that_asks_for_tools"),
+        ),
+        Behaviour(
+            "Parallel calls of a round", (f"{_AGENT}::test_calls_of_one", f"{_AGENT}::test_calls_are_made")
+        ),
+        Behaviour(
+            "Answers by JSON Schema, asked again at most twice",
+            (
+                f"{_AGENT}::test_an_answer_of_the_shape",
+                f"{_AGENT}::test_an_answer_of_another",
+                f"{_AGENT}::test_after_two_more",
+                f"{_DIALECTS}::test_a_schema_goes",
+            ),
+        ),
+        Behaviour(
+            "Stop reasons length and content_filter by name",
+            (f"{_FAILOVER}::test_why_an_answer_ended", f"{_DIALECTS}::test_an_answer_that_was_cut"),
+        ),
+        Behaviour(
+            "Arguments repaired only where unambiguous",
+            (f"{_MENDED}::test_what_can_mean", f"{_MENDED}::test_what_would_be"),
+        ),
+        Behaviour(
+            "The same call: warned at 3, refused at 5, the turn ends at 8",
+            (f"{_REPEATED}::test_what_becomes", f"{_AGENT}::test_the_same_call"),
+        ),
+        Behaviour("Ping-pong only where arguments repeat", (f"{_REPEATED}::test_two_in_turns",)),
+        Behaviour(
+            "Three unknown tools end the turn",
+            (f"{_REPEATED}::test_three_tools", f"{_AGENT}::test_three_tools"),
+        ),
+        Behaviour(
+            "Calls written as text are recovered",
+            (f"{_MENDED}::test_calls_that_were_written", f"{_AGENT}::test_a_call_that_was_written"),
+        ),
+        Behaviour(
+            "An empty answer is asked for again",
+            (f"{_AGENT}::test_an_empty_answer", f"{_AGENT}::test_a_second_answer"),
+        ),
+        Behaviour("Cancellation leaves no orphan", (f"{_CANCEL}::test_",)),
+        Behaviour(
+            "An exhausted or failed turn keeps what was done",
+            (f"{_AGENT}::test_a_model_error_after_tool_work",),
+        ),
+        Behaviour(
+            "Claims about files and messages are checked",
+            (f"{_CLAIMS}::test_a_claim_of_what", f"{_AGENT}::test_a_claim"),
+        ),
+    ),
+    "failover_decide": (
+        Behaviour(
+            "Seven states, six events, a total table, in the docs",
+            (
+                f"{_MACHINE}::test_every_state",
+                f"{_MACHINE}::test_each_row",
+                f"{_MACHINE}::test_the_table_in_the_docs",
+                f"{_MACHINE}::test_the_scopes",
+            ),
+        ),
+        Behaviour(
+            "A spent provider gives way, the last one is the end",
+            (f"{_MACHINE}::test_a_spent_provider", f"{_MACHINE}::test_the_last_spent"),
+        ),
+        Behaviour("A timeout may be retried and then fails over", (f"{_ASKING}::test_a_timeout",)),
+        Behaviour(
+            "Retries are reset on moving on",
+            (f"{_MACHINE}::test_a_spent_provider_gives_way_to_the_next_with_all",),
+        ),
+        Behaviour("`retry_after` is respected within the deadline", (f"{_ASKING}::test_what_a_server_asks",)),
+        Behaviour("Exponential back-off with jitter", (f"{_ASKING}::test_waits_grow",)),
+        Behaviour("At most n(2r+2)+1 transitions, walked", (f"{_MACHINE}::test_no_walk",)),
+        Behaviour(
+            "What was shown of a dead attempt is void",
+            (f"{_DIALECTS}::test_a_stream_that_is_cut", f"{_DIALECTS}::test_an_error_in_the_middle"),
+        ),
+    ),
+    "score": (
+        Behaviour(
+            "Overall, relevance, coherence, completion, efficiency, use of tools, explained",
+            (f"{_SCORES}::test_each_respect", f"{_SCORES}::test_the_numbers"),
+        ),
+        Behaviour("A turn that failed is scored too", (f"{_SCORES}::test_a_turn_that_failed",)),
+    ),
+    "Configuration": (
+        Behaviour(
+            "Each fault is told with its key, all at once",
+            (f"{_CHECK}::test_each_fault", f"{_CHECK}::test_all_faults"),
+        ),
+        Behaviour("An agent that is told nothing has the defaults", (f"{_CHECK}::test_an_agent_that",)),
+    ),
+    "Providers": (
+        Behaviour(
+            "Chat completions, responses, Anthropic messages, Ollama: an answer whole and as it comes",
+            (f"{_DIALECTS}::test_an_answer_comes", f"{_DIALECTS}::test_calls_of_tools"),
+        ),
+        Behaviour(
+            "Errors have a kind, with the time to wait",
+            (
+                f"{_DIALECTS}::test_what_a_server_says",
+                f"{_DIALECTS}::test_a_providers_own",
+                f"{_DIALECTS}::test_how_long",
+                f"{_FAULTS}::test_the_word",
+            ),
+        ),
+        Behaviour(
+            "Keys from environment or file, held by the gateway alone, rotated without a restart",
+            (
+                "integration/test_provider_keys::test_the_key_reaches",
+                "integration/test_provider_keys::test_providers_are_there",
+                "cognition/providers/served/test_key_file::test_",
+            ),
+        ),
+        Behaviour("Presets from the environment", ("weftos/config/test_presets::test_",)),
+        Behaviour(
+            "Usage and cost",
+            (f"{_OPTIONS}::test_an_answer_has_a_cost", "integration/test_money::test_what_models"),
+        ),
+        Behaviour(
+            "Pacing: in flight and per minute, fair, learnt from headers",
+            (f"{_PACE}::test_so_many", f"{_PACE}::test_who_asks", f"{_DIALECTS}::test_a_limit_that"),
+        ),
+        Behaviour(
+            "Waiting for a slot is a wait cause and takes nothing of the model's time",
+            (f"{_MODELS}::test_a_question_behind", f"{_OPTIONS}::test_the_wait_for_others"),
+        ),
+        Behaviour(
+            "Garbage, a cut in the middle, 10 MB in a line, 500 calls, usage of -1",
+            (
+                f"{_DIALECTS}::test_garbage",
+                f"{_DIALECTS}::test_a_cut",
+                f"{_DIALECTS}::test_ten_megabytes",
+                f"{_DIALECTS}::test_five_hundred",
+                f"{_DIALECTS}::test_counts",
+            ),
+        ),
+    ),
+    "Traces": (
+        Behaviour(
+            "`weftos trace` shows stages, durations, outcomes, who did not answer",
+            (
+                f"{_TRACES}::test_the_newest",
+                f"{_TRACES}::test_people_get",
+                f"{_TRACES}::test_a_turn_is_chosen",
+            ),
+        ),
+    ),
+}
