@@ -46,6 +46,7 @@ ErrorKind = Literal[
     "transport",
     "invalid",
     "budget",
+    "capped",
     "refused",
     "cancelled",
 ]
@@ -305,10 +306,11 @@ class ModelAnswer:
     ``cached_tokens``: how many of the ``input_tokens`` its provider had kept from before; 0 where nobody counts.
 
     ``error_kind`` says of an error what was in the way: ``rate_limited`` (after ``retry_after_s`` it may go well, 0:
-    the provider has not said), ``timeout``, ``auth`` (the key), ``context_overflow`` (the question is too long for
-    the model), ``content_refused``, ``server`` (a fault of the provider), ``transport`` (the way to it), ``invalid``
-    (it is configured wrongly, does not take the question, or its answer makes no sense), ``budget``, ``refused`` (by
-    the node) or ``cancelled``. Of an answer it is empty, and of an error that an older version recorded.
+    the provider has not said), ``timeout``, ``auth`` (the key), ``context_overflow`` (the question is too long for the
+    model), ``content_refused``, ``server`` (a fault of the provider), ``transport`` (the way to it), ``invalid`` (it is
+    configured wrongly, does not take the question, or its answer makes no sense), ``budget``, ``capped`` (a cap of cost
+    has too little left for this model), ``refused`` (by the node) or ``cancelled``. Of an answer it is empty, and of an
+    error that an older version recorded.
 
     ``stop_reason``: why the model ended, empty where nobody says; ``length`` and ``content_filter``: the text is not
     whole. ``provider`` and ``model``: who was asked. ``cost_millionths``: what it cost, in millionths of the unit of
@@ -327,6 +329,17 @@ class ModelAnswer:
     provider: str = ""
     model: str = ""
     cost_millionths: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """What the node says of models that may be asked. ``against``: of each why not, in the order in which they were
+    named, empty where caps of cost leave room. ``number``: how often the node was asked of just these before, by whom
+    ever; what goes by it takes turns.
+    """
+
+    against: tuple[str, ...]
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,6 +450,12 @@ class Syscalls(Protocol):
     async def random(self) -> int:
         """63 random bits."""
         return int(await self.value("random"))
+
+    async def quote(self, models: Sequence[str], tokens: int, answer: int = 0) -> Quote:
+        """Whether each of ``models`` (``provider/model``, 1,024 at most) may be asked something of about so many
+        ``tokens``, with an ``answer`` of so many, as far as caps of cost go. Nothing is kept for it: the node decides
+        at the question.
+        """
 
     async def monitor(self, target: str) -> Monitored:
         """Watch a process: its PID, name or address, with ``@NODE`` for one of another node. When that incarnation has

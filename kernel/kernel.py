@@ -14,6 +14,7 @@ from typing import Any
 
 from chain.journal.sequencer import COUNTERS
 from kernel.bounds import Bounds
+from kernel.budget.spending import CostCaps
 from kernel.cells.cell_events import (
     CellAsked,
     CellCrashed,
@@ -80,6 +81,7 @@ from kernel.syscall.attempts import Attempts
 from kernel.syscall.memory_tools import MemoryTools
 from kernel.syscall.models.asking import Gateway
 from kernel.syscall.models.model_calls import ModelCalls
+from kernel.syscall.models.quotes import Quotes
 from kernel.syscall.monitor_calls import MonitorCalls
 from kernel.syscall.node_tools import NodeTools
 from kernel.syscall.replies import Replies
@@ -101,7 +103,8 @@ from kernel.worker.workers import Workers
 @dataclass(frozen=True, slots=True)
 class Environment:
     """What the kernel is told of its node. ``archive`` asks the archive; it raises HelperLost, HelperRefused. Whatever
-    is random comes from ``chance``, what time has passed from ``clock``. ``name``: the node's petname.
+    is random comes from ``chance``, what time has passed from ``clock``. ``name``: the node's petname. ``caps``: what
+    questions may cost for each sender and in each tier.
     """
 
     boot: int
@@ -114,6 +117,7 @@ class Environment:
     clock: Clock = field(default_factory=LoopClock)
     mesh: MeshPort = field(default_factory=NoMesh)
     name: str = ""
+    caps: CostCaps = field(default_factory=CostCaps)
 
 
 class Kernel:
@@ -223,7 +227,7 @@ class Kernel:
             recorder, self.live, self.turns, registry, attempts, settlement, tool_parts
         )
         self.model_calls = ModelCalls(
-            recorder, self.turns, registry, gateway, self.watchers, self.policy, bounds
+            recorder, self.turns, registry, gateway, self.watchers, self.policy, bounds, env.caps
         )
         value_calls = ValueCalls(recorder, self.turns, env.chance)
         self._monitor_calls = MonitorCalls(
@@ -237,6 +241,7 @@ class Kernel:
             value_calls,
             self._monitor_calls,
             TrapCalls(recorder, self.turns),
+            Quotes(recorder, self.turns, gateway, env.caps),
             self.watchers,
             env.log,
         )

@@ -50,7 +50,7 @@ def _is_of_an_apply(body: Mapping[str, Any]) -> bool:
 
 
 def _costs_no_money(body: Mapping[str, Any]) -> bool:
-    return not body.get("payers")
+    return not body.get("payers") and not body.get("scopes")
 
 
 _LAZY: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {

@@ -13,7 +13,7 @@ from cognition.config.guard_config import GuardConfig
 TierName = Literal["free", "standard", "premium", "elite"]
 TIERS: tuple[TierName, ...] = get_args(TierName)
 """From the one for the simplest tasks to the one for the hardest."""
-Selection = Literal["preference", "lowest_cost", "random"]
+Selection = Literal["preference", "round_robin", "lowest_cost", "random"]
 Name = Annotated[str, MinLen(1), MaxLen(256)]
 Share = Annotated[float, Ge(0), Le(1)]
 ByName = Annotated[dict[Word, TierName], MaxLen(1_000)]
@@ -22,7 +22,7 @@ ByName = Annotated[dict[Word, TierName], MaxLen(1_000)]
 @dataclass(frozen=True, slots=True)
 class TierConfig:
     """``models``: in the order in which they are preferred. ``selection``: which of them is asked first: the first
-    (``preference``), the one that would cost least, or any (``random``).
+    (``preference``), each in its turn (``round_robin``), the one that would cost least, or any (``random``).
     """
 
     name: TierName
@@ -57,12 +57,43 @@ class PermissionsConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class CapConfig:
+    """What may be spent a day and a month (UTC), as text such as ``"2.50"``; None: no limit."""
+
+    daily: Annotated[str, MaxLen(18)] | None = None
+    monthly: Annotated[str, MaxLen(18)] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TierCapsConfig:
+    """By tier, what all who ask may spend together on its models."""
+
+    free: CapConfig | None = None
+    standard: CapConfig | None = None
+    premium: CapConfig | None = None
+    elite: CapConfig | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetsConfig:
+    """Caps of cost. ``senders``: by address, identity or a glob of them, what each sender that it fits may spend; the
+    longest that fits counts.
+    """
+
+    tiers: TierCapsConfig = field(default_factory=TierCapsConfig)
+    senders: Annotated[dict[Word, CapConfig], MaxLen(1_000)] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class RoutingConfig:
-    """``mode``: ``static`` (the provider and model of the configuration), or ``tiered`` (by the task's complexity)."""
+    """``mode``: ``static`` (the provider and model of the configuration), or ``tiered`` (by the task's complexity).
+    ``budgets`` hold in either.
+    """
 
     mode: Literal["static", "tiered"] = "static"
     tiers: Annotated[tuple[TierConfig, ...], MaxLen(4)] = ()
     permissions: PermissionsConfig = field(default_factory=PermissionsConfig)
+    budgets: BudgetsConfig = field(default_factory=BudgetsConfig)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +110,14 @@ class ModelFacts:
 
 @dataclass(frozen=True, slots=True)
 class ToldRouting:
-    """``[routing]`` as agents are told it where it is tiered, with what is known of the models of the tiers."""
+    """``[routing]`` as agents are told it where it is tiered, with what is known of the models of the tiers.
+    ``capped``: whether the node has caps of cost, and is to be asked for a quote.
+    """
 
     tiers: tuple[TierConfig, ...]
     permissions: PermissionsConfig = field(default_factory=PermissionsConfig)
     models: tuple[ModelFacts, ...] = ()
+    capped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

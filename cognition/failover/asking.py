@@ -31,11 +31,13 @@ EVENTS: dict[ErrorKind, tuple[Event, Scope]] = {
     "": (Event.FATAL_ERROR, "provider"),
     "content_refused": (Event.FATAL_ERROR, "request"),
     "budget": (Event.FATAL_ERROR, "request"),
+    "capped": (Event.FATAL_ERROR, "provider"),
     "refused": (Event.FATAL_ERROR, "request"),
     "cancelled": (Event.USER_ABORT, ""),
 }
 """What each kind of error is to the machine. What a provider's filter has refused is not carried to the next one, and
-what the node refuses it refuses for all; a question that is too long for one model may not be for another."""
+what the node refuses it refuses for all, but for a cap, which a cheaper model may be within; a question that is too
+long for one model may not be for another."""
 
 
 @dataclass(frozen=True, slots=True)

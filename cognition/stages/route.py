@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cognition.context import estimate_tokens, system_records
-from cognition.routing.router import Need, split_name
+from cognition.routing.router import Found, Need, Router, split_name
 from cognition.turn.agent_turn import AgentTurn
 from cognition.turn.outcome import Abort, Continue, Outcome, Skip
 
@@ -21,7 +21,7 @@ async def route(turn: AgentTurn) -> Outcome:
         return Skip(f"the configuration names {config.provider}/{config.model}")
     shown = (*system_records(config.standing_prompt), *turn.history, turn.question)
     need = Need(turn.complexity, turn.message.sender, sum(map(estimate_tokens, shown)))
-    found = router.route(need, await turn.sys.random() if router.draws else 0)
+    found = router.route(need, await _found(turn, router, need))
     turn.sys.log(f"route: {found.why}")
     if not found.chain:
         return Abort(f"No model may be asked: {found.why}.")
@@ -35,3 +35,15 @@ async def route(turn: AgentTurn) -> Outcome:
         context_window=found.window,
     )
     return Continue(routed, found.why)
+
+
+async def _found(turn: AgentTurn, router: Router, need: Need) -> Found:
+    """What the node says of the models: chance, caps of cost, whose turn it is; asked for where it matters."""
+    drawn = await turn.sys.random() if router.draws else 0
+    against: dict[str, str] = {}
+    if router.capped and (models := router.candidates(need)):
+        quote = await turn.sys.quote(models, need.tokens, turn.config.max_tokens)
+        against = {model: why for model, why in zip(models, quote.against, strict=False) if why}
+    found = Found(drawn, against)
+    turns = router.taking_turns(need, found)
+    return replace(found, number=(await turn.sys.quote(turns, 0)).number) if turns else found

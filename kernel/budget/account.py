@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from typing import get_args
 
 from kernel.budget.reservation import Reservation
+from kernel.budget.spending import Spending
 from kernel.model.address import ancestors, is_below
 from kernel.operations.rights.budgets import Budget, OnExhausted, Resource
 
@@ -88,7 +89,8 @@ class Account:
 
 class Book:
     """All accounts. ``due``: lines of which more is spent than somebody was told of, in the order in which it was.
-    ``held``: of what memory a process holds, by its address, whose account that is of, and how much.
+    ``held``: of what memory a process holds, by its address, whose account that is of, and how much. ``spending``: what
+    counts towards caps of cost.
     """
 
     def __init__(self) -> None:
@@ -96,6 +98,7 @@ class Book:
         self.reservations: dict[tuple[str, str], Reservation] = {}
         self.due: dict[tuple[str, Resource], None] = {}
         self.held: dict[str, tuple[str, int]] = {}
+        self.spending = Spending()
         self._of_turn: dict[str, dict[str, None]] = {}
 
     # -- looking -------------------------------------------------------------------------------------------------
@@ -262,8 +265,10 @@ class Book:
         """Of accounts that are there; in the place of what was reserved for the same question."""
         self.settle(wanted.turn, wanted.ordinal, {})
         there = self._of_those_there(wanted)
-        if not there.accounts and not there.payers and not wanted.last:
+        if not (there.accounts or there.payers or there.scopes or wanted.last):
             return
+        for scope in there.scopes:
+            self.spending.use(scope, there.money, there.day)
         for resource, accounts, amount in there.parts:
             for each in accounts:
                 lines = self.accounts[each].lines
@@ -283,6 +288,8 @@ class Book:
         del ordinals[ordinal]
         if not ordinals:
             del self._of_turn[turn]
+        for scope in kept.scopes:
+            self.spending.use(scope, spent.get("money", 0) - kept.money, kept.day)
         for resource, accounts, amount in kept.parts:
             for each in accounts:
                 account = self.accounts[each]

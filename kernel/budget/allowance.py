@@ -15,22 +15,30 @@ from typing import NamedTuple
 from kernel.budget.account import RESOURCES, Account, Book
 from kernel.budget.price import NOTHING, Price
 from kernel.budget.reservation import Reservation
+from kernel.budget.spending import Room, Scope, room
 from kernel.operations.rights.budgets import Resource, said_of, shown
 
 LANDING_PART = 20
 LEAST_OUTPUT = 64
 LANDING_OUTPUT = 256
 MOST_OUTPUT = 16_384
-"""Tokens of one answer, where there is a budget of them or of money."""
+"""Tokens of one answer, where there is a budget of them or of money, or a cap of cost."""
+WHOLE_ANSWER = 4_096
+"""A cap has to leave room for an answer as long as that, or as was asked for: it is not made shorter to fit."""
 _BYTES_A_TOKEN = 3
 _BESIDE = 80  # what a model reads beside the words, and the note of what is left
 
 
 class Asked(NamedTuple):
-    """Whom a question is put to: ``name`` of provider and model, and what that costs, None when nobody has said it."""
+    """Whom a question is put to: ``name`` of provider and model, and what that costs, None when nobody has said it.
+    ``most``: tokens of the answer, as was asked for. ``scopes``: what of caps it counts in, on that ``day``.
+    """
 
     name: str
     price: Price | None
+    most: int = MOST_OUTPUT
+    scopes: tuple[Scope, ...] = ()
+    day: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +46,8 @@ class Allowance:
     """``accounts`` that pay tokens, and ``payers`` of money at ``price``; ``tokens`` and ``money`` to reserve of each,
     ``input`` of the tokens for what it says; ``last``: without tools, and no other question follows in its turn.
     ``note``: what its model is told of what is left. ``why``: it may not be put; ``short``: whose account has too
-    little of what for it.
+    little of what for it. ``scopes``: what of caps it counts in, on that ``day``; ``capped``: it is one of these that
+    has too little.
     """
 
     accounts: tuple[str, ...] = ()
@@ -51,6 +60,9 @@ class Allowance:
     payers: tuple[str, ...] = ()
     money: int = 0
     price: Price = NOTHING
+    scopes: tuple[str, ...] = ()
+    day: int = 0
+    capped: bool = False
 
     @property
     def output(self) -> int:
@@ -118,7 +130,7 @@ def why_no_message(book: Book, address: str, many: int = 1) -> str:
 
 def question(book: Book, address: str, sender: str, size_bytes: int, landed: bool, asked: Asked) -> Allowance:
     """What a question of that size may use. ``landed``: the last one of its turn was put already."""
-    if not book.accounts:
+    if not book.accounts and not asked.scopes:
         return FREE
     over = exhausted(book, address, sender, "time_ms")
     if over is not None:
@@ -138,9 +150,10 @@ def question(book: Book, address: str, sender: str, size_bytes: int, landed: boo
 def put_again(book: Book, kept: Reservation, asked: Asked) -> Allowance:
     """What a question may use that was put before, maybe to somebody else: as many tokens, at what they cost now."""
     price, money = asked.price, 0
-    if kept.payers:
+    rooms = _rooms(book, asked, (kept.money, kept.day) if kept.scopes else (0, 0))
+    if kept.payers or rooms:
         if price is None:
-            return _without_price(book.accounts[kept.payers[0]], asked)
+            return _without_price(book.accounts[kept.payers[0]] if kept.payers else rooms[0], asked)
         money = price.most(kept.input, kept.tokens - kept.input)
     for each in kept.payers:
         account = book.accounts[each]
@@ -151,7 +164,11 @@ def put_again(book: Book, kept: Reservation, asked: Asked) -> Allowance:
                 f"question may cost {shown('money', money)}",
                 short=(each, "money"),
             )
-    return _as_kept(kept, money, price or NOTHING)
+    for each_room in rooms:
+        if money > each_room.left:
+            return _capped(each_room, asked, money)
+    scopes = tuple(each_room.scope for each_room in rooms)
+    return replace(_as_kept(kept, money, price or NOTHING), scopes=scopes, day=asked.day if rooms else 0)
 
 
 def put_as_before(kept: Reservation) -> Allowance:
@@ -161,16 +178,64 @@ def put_as_before(kept: Reservation) -> Allowance:
 
 def _as_kept(kept: Reservation, money: int, price: Price) -> Allowance:
     return Allowance(
-        kept.accounts, kept.tokens, kept.input, kept.last, payers=kept.payers, money=money, price=price
+        kept.accounts,
+        kept.tokens,
+        kept.input,
+        kept.last,
+        payers=kept.payers,
+        money=money,
+        price=price,
+        scopes=kept.scopes,
+        day=kept.day,
     )
 
 
-def _without_price(account: Account, asked: Asked) -> Allowance:
+def _without_price(who: Account | Room, asked: Asked) -> Allowance:
+    has = (
+        f"{who.address} has a budget of money"
+        if isinstance(who, Account)
+        else f"{who.scope} has a cap of cost"
+    )
     return Allowance(
-        why=f"budget: {account.address} has a budget of money, and nothing says what {asked.name} costs: declare its "
+        why=f"budget: {has}, and nothing says what {asked.name} costs: declare its "
         "price in the node's configuration ([providers.NAME.prices.MODEL], input and output), or ask a model that "
-        "has one"
+        "has one",
+        capped=isinstance(who, Room),
     )
+
+
+def _rooms(book: Book, asked: Asked, back: tuple[int, int] = (0, 0)) -> list[Room]:
+    """What is left of the caps that a question counts in; what costs nothing counts in none."""
+    if asked.price == NOTHING:
+        return []
+    found = (room(book.spending, scope, asked.day, back) for scope in asked.scopes)
+    return [each for each in found if each is not None]
+
+
+def _capped(short: Room, asked: Asked, money: int) -> Allowance:
+    return Allowance(
+        why=f"cap: {short.words}, and a question to {asked.name} may cost {shown('money', money)}",
+        capped=True,
+    )
+
+
+def capped(book: Book, reads: int, asked: Asked) -> str:
+    """Why caps leave no room for a question that ``reads`` so many tokens; empty where they do."""
+    allowed = _within_caps(_rooms(book, asked), reads, asked)
+    return allowed.why if isinstance(allowed, Allowance) else ""
+
+
+def _within_caps(rooms: list[Room], reads: int, asked: Asked) -> int | Allowance:
+    """Tokens of the answer that all caps leave room for, or the refusal."""
+    if rooms and asked.price is None:
+        return _without_price(rooms[0], asked)
+    price, answer = asked.price or NOTHING, asked.most
+    for each in rooms:
+        pays_for = price.affords(each.left, reads, answer)
+        if pays_for < min(asked.most, WHOLE_ANSWER):
+            return _capped(each, asked, price.most(reads, min(asked.most, WHOLE_ANSWER)))
+        answer = pays_for
+    return answer
 
 
 def _left(book: Book, address: str, sender: str, allowed: Allowance) -> str:
@@ -196,11 +261,17 @@ def _paid(
     tokens, money = (book.payers(address, sender, resource) for resource in ("tokens", "money"))
     if money and asked.price is None:
         return _without_price(money[0], asked)
-    price = asked.price if money and asked.price is not None else NOTHING
+    rooms = _rooms(book, asked)
+    within_caps = _within_caps(rooms, reads, asked)
+    if isinstance(within_caps, Allowance):
+        return within_caps
+    price = asked.price if (money or rooms) and asked.price is not None else NOTHING
     purses = [_of_tokens(account, reads) for account in tokens]
     purses += [_of_money(account, reads, price) for account in money]
-    if not purses:
+    if not purses and not rooms:
         return Allowance(last=last)
+    if not purses:
+        return _allowed(reads, within_caps, price, rooms, asked, last)
     scarce = min(purses, key=lambda purse: purse.beside_landing)
     if last or scarce.beside_landing < LEAST_OUTPUT:
         if landed:
@@ -210,15 +281,24 @@ def _paid(
         last, scarce = True, min(purses, key=lambda purse: purse.whole)
         if scarce.whole < LEAST_OUTPUT:
             return _too_little(scarce, reads, price)
-    answer = min(scarce.whole if last else scarce.beside_landing, MOST_OUTPUT)
+    answer = min(scarce.whole if last else scarce.beside_landing, within_caps)
+    return replace(
+        _allowed(reads, answer, price, rooms, asked, last),
+        accounts=tuple(account.address for account in tokens),
+        payers=tuple(account.address for account in money),
+    )
+
+
+def _allowed(reads: int, answer: int, price: Price, rooms: list[Room], asked: Asked, last: bool) -> Allowance:
     return Allowance(
-        tuple(account.address for account in tokens),
+        (),
         reads + answer,
         reads,
         last,
-        payers=tuple(account.address for account in money),
         money=price.most(reads, answer),
         price=price,
+        scopes=tuple(each.scope for each in rooms),
+        day=asked.day if rooms else 0,
     )
 
 

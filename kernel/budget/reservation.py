@@ -12,7 +12,8 @@ from kernel.operations.rights.budgets import Resource
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """What a question may come to: ``tokens`` of ``accounts`` each, ``input`` of them for what it says, and ``money``
-    of ``payers`` each, at ``price``. ``last``: of its turn.
+    of ``payers`` each, at ``price``. ``last``: of its turn. ``scopes``: where as much money counts towards caps
+    (:mod:`kernel.budget.spending`), on that ``day``.
     """
 
     turn: str
@@ -24,6 +25,8 @@ class Reservation:
     payers: tuple[str, ...] = ()
     money: int = 0
     price: Price = NOTHING
+    scopes: tuple[str, ...] = ()
+    day: int = 0
 
     @property
     def parts(self) -> tuple[tuple[Resource, tuple[str, ...], int], ...]:

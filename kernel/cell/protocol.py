@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from kernel.abi import Deeds, LastExit, Linked, ModelAnswer, Monitored, OutcomeStatus, ToolCall, ValueName
+from kernel.abi import Deeds, LastExit, Linked, ModelAnswer, Monitored, OutcomeStatus, Quote, ToolCall, ValueName
 from kernel.shapes import ShapeError, read, told
 
 STARTED_TOGETHER = 32
@@ -153,11 +153,30 @@ class Trapping:
 
 
 @dataclass(frozen=True, slots=True)
+class Quoting:
+    """Which models are asked of, for about how many tokens to read and to write."""
+
+    models: tuple[str, ...]
+    tokens: int
+    answer: int
+
+
+@dataclass(frozen=True, slots=True)
 class Nothing:
     """The arguments of a syscall that takes none."""
 
 
-Arguments = ToolCall | ModelQuestion | MonitorTarget | MonitorRef | LinkTarget | LinkRef | Trapping | Nothing
+Arguments = (
+    ToolCall
+    | ModelQuestion
+    | MonitorTarget
+    | MonitorRef
+    | LinkTarget
+    | LinkRef
+    | Trapping
+    | Quoting
+    | Nothing
+)
 ARGUMENTS: dict[str, type[Arguments]] = {
     "tool": ToolCall,
     "model": ModelQuestion,
@@ -167,6 +186,7 @@ ARGUMENTS: dict[str, type[Arguments]] = {
     "unlink": LinkRef,
     "trap_exits": Trapping,
     "deeds": Nothing,
+    "quote": Quoting,
     **dict.fromkeys(get_args(ValueName), Nothing),
 }
 """Each syscall, and what it takes; a value is one by its name."""
@@ -202,7 +222,7 @@ class Trapped:
     before: bool
 
 
-CallOutcome = ToolOutcome | ModelAnswer | Value | Deeds | Monitored | MonitorRemoved | Linked | Trapped
+CallOutcome = ToolOutcome | ModelAnswer | Value | Deeds | Monitored | MonitorRemoved | Linked | Trapped | Quote
 """What a syscall gives."""
 
 

@@ -27,6 +27,7 @@ from kernel.abi import (
     ModelAnswer,
     ModelRequest,
     Monitored,
+    Quote,
     Syscalls,
     ToolCall,
     ToolResult,
@@ -46,6 +47,7 @@ from kernel.cell.protocol import (
     MonitorRemoved,
     MonitorTarget,
     Nothing,
+    Quoting,
     ToolOutcome,
     Trapped,
     Trapping,
@@ -163,6 +165,13 @@ class CellSyscalls(Syscalls):
     async def value(self, name: ValueName) -> float | int:
         return (await self._call((self._next_round(), 0), name, Nothing(), Value)).value
 
+    async def quote(self, models: Sequence[str], tokens: int, answer: int = 0) -> Quote:
+        try:
+            asked = read(Quoting, {"models": list(models), "tokens": tokens, "answer": answer})
+        except ShapeError as error:
+            raise TypeError(f"quote.{error}") from None
+        return await self._call((self._next_round(), 0), "quote", asked, Quote, _unmade_quote)
+
     async def monitor(self, target: str) -> Monitored:
         _check_text("monitor", target=target)
         return await self._call(
@@ -272,6 +281,10 @@ def _unmade_call(why: str) -> ToolOutcome:
 
 def _unmade_question(why: str) -> ModelAnswer:
     return ModelAnswer("error", why, error_kind="invalid")
+
+
+def _unmade_quote(why: str) -> Quote:
+    return Quote((), 0)
 
 
 def _unmade_monitor(why: str) -> Monitored:

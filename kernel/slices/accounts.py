@@ -19,6 +19,7 @@ from typing import Any
 from kernel.budget.account import Account, Book, Line
 from kernel.budget.price import Price
 from kernel.budget.reservation import Reservation
+from kernel.budget.spending import Spent
 from kernel.model.address import ancestors
 from kernel.model.rows import as_list, as_number, as_rows, as_text, made, row
 from kernel.model.spec import ProcessSpec
@@ -45,11 +46,12 @@ class Accounts(Slice):
     """The book, the clocks of turns, and the turns whose last question was put (``landed``)."""
 
     NAME = "accounts"
-    FORMAT = 3
+    FORMAT = 4
     MIGRATIONS = {  # noqa: RUF012
         0: lambda rows: [[], [], [], []],
         1: lambda rows: _with_money(*rows),
         2: lambda rows: [*rows, []],
+        3: lambda rows: [*_without_scopes(*rows), []],
     }
 
     def __init__(self, turns: Turns) -> None:
@@ -138,6 +140,8 @@ class Accounts(Slice):
                 tuple(body.get("payers", ())),
                 body.get("money", 0),
                 Price(*(body.get(name, 0) for name in _PRICES)),
+                tuple(body.get("scopes", ())),
+                body.get("day", 0),
             )
         )
         if body["last"]:
@@ -221,10 +225,13 @@ class Accounts(Slice):
             [row(clock) for clock in self._clocks.values()],
             list(self.landed),
             [[address, *held] for address, held in self.book.held.items()],
+            [[scope, *row(spent)] for scope, spent in self.book.spending],
         ]
 
     def restore(self, rows: Any) -> None:
-        accounts, reservations, clocks, landed, held = as_list(rows)
+        accounts, reservations, clocks, landed, held, spending = as_list(rows)
+        for scope, *spent in as_rows(spending):
+            self.book.spending.hold(as_text(scope), made(Spent, spent))
         for address, then, lines, told in as_rows(accounts):
             self.book.hold(
                 Account(
@@ -247,6 +254,11 @@ class Accounts(Slice):
 def _with_money(accounts: Any, reservations: Any, *others: Any) -> list[Any]:
     """Rows as they were before questions were paid for."""
     return [accounts, [[*kept, [], 0, [0, 0, 0]] for kept in reservations], *others]
+
+
+def _without_scopes(accounts: Any, reservations: Any, *others: Any) -> list[Any]:
+    """Rows as they were before there were caps of cost."""
+    return [accounts, [[*kept, [], 0] for kept in reservations], *others]
 
 
 def settled(body: Mapping[str, Any], kept: Reservation) -> dict[Resource, int]:

@@ -124,6 +124,7 @@ class Calls(Slice):
             "model.asked": self._asked,
             "model.answered": self._answered,
             "sys.value": self._value,
+            "model.quoted": self._quoted,
             "monitor.set": self._monitor,
             "monitor.removed": self._demonitor,
             "monitor.traps": lambda told: self._give(
@@ -197,6 +198,10 @@ class Calls(Slice):
 
     def _value(self, told: Told) -> None:
         self._give(told, told.body["op"], "", {"value": told.body["value"]})
+
+    def _quoted(self, told: Told) -> None:
+        body = told.body
+        self._give(told, "quote", "", {"against": body["against"], "number": body["number"]})
 
     def _monitor(self, told: Told) -> None:
         body = told.body

@@ -22,6 +22,7 @@ from chain.errors import EntryError
 from chain.vectors.document import TABLE as DOCUMENT
 from chain.vectors.document import DocumentError, decode_document
 from kernel.abi import ErrorKind, StopReason
+from kernel.budget.spending import LAST_DAY
 from kernel.errors import Invalid
 from kernel.model.inbound import read_inbound
 from kernel.model.machines.call_states import CALL_EVENTS
@@ -150,15 +151,17 @@ FORMS: Mapping[str, Reads] = {
         stop_reason=get_args(StopReason).__contains__,
         cost_millionths=lambda value: -1 <= value < NUMBER_LIMIT,
     ),
+    "model.quoted": _reads("turn ordinal call_hash models against number", number=_number),
     "budget.reserved": _reads(
         "turn ordinal accounts tokens input last",
-        lack="payers money input_price output_price cached_price",
+        lack="payers money input_price output_price cached_price scopes day",
         tokens=_number,
         input=_number,
         money=_number,
         input_price=_number,
         output_price=_number,
         cached_price=_number,
+        day=lambda value: 0 <= value <= LAST_DAY,
     ),
     "budget.used": _reads(
         "address resource accounts amount", resource=_RESOURCES.__contains__, amount=_number

@@ -67,6 +67,7 @@ HEARS: Mapping[str, tuple[str, ...]] = {
     "turn.decided": ("monitors", "traps", "calls", "turns"),
     "model.asked": ("calls",),
     "model.answered": ("turns", "calls", "accounts"),
+    "model.quoted": ("calls",),
     "budget.reserved": ("accounts",),
     "budget.used": ("accounts",),
     "budget.held": ("accounts",),

@@ -17,6 +17,7 @@ from kernel.cell.protocol import (
     MonitorRef,
     MonitorTarget,
     Nothing,
+    Quoting,
     Trapping,
 )
 from kernel.cells.cell_events import CellAsked, CellCall, TurnDone
@@ -32,6 +33,7 @@ from kernel.process.processes import Processes
 from kernel.slices.turns import Turn
 from kernel.state.recorder import Recorder
 from kernel.syscall.models.model_calls import ModelCalls
+from kernel.syscall.models.quotes import Quotes
 from kernel.syscall.monitor_calls import MonitorCalls
 from kernel.syscall.tool_calls import ToolCalls
 from kernel.syscall.trap_calls import TrapCalls
@@ -54,6 +56,7 @@ class SyscallParts:
     value_calls: ValueCalls
     monitor_calls: MonitorCalls
     trap_calls: TrapCalls
+    quotes: Quotes
     watchers: Watchers
     log: Callable[..., None]
 
@@ -164,6 +167,8 @@ class Syscalls:
                 self._parts.model_calls.asked(process, turn, ordinal, call.args)
             case MonitorTarget() | MonitorRef() | LinkTarget() | LinkRef():
                 self._parts.monitor_calls.asked(process, turn, ordinal, call.args)
+            case Quoting():
+                self._parts.quotes.asked(process, turn, ordinal, call.args)
             case Trapping():
                 self._parts.trap_calls.asked(process, turn, ordinal, call.args)
             case Nothing():

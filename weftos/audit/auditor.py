@@ -56,6 +56,7 @@ _GISTS = {
     "model.asked": "{provider} {model}",
     "model.answered": "{status}: {answer}",
     "sys.value": "{op}: {value}",
+    "model.quoted": "{models}: {against}",
     "monitor.set": "{ref} {target} {why}",
     "monitor.removed": "{ref}",
     "monitor.traps": "{on}",

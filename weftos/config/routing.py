@@ -11,8 +11,17 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from cognition.config.check import parse
-from cognition.config.routing_config import TIERS, ModelFacts, RoutingConfig, TierConfig, ToldRouting
+from cognition.config.routing_config import (
+    TIERS,
+    CapConfig,
+    ModelFacts,
+    RoutingConfig,
+    TierConfig,
+    ToldRouting,
+)
 from kernel.budget.price import Price
+from kernel.budget.spending import Cap, CostCaps
+from kernel.operations.rights.money import millionths
 from kernel.policy.routes import RouteRights
 from weftos.config.settings import KnownModelSettings, Settings
 
@@ -61,7 +70,8 @@ def told_routing(settings: Settings) -> dict[str, Any] | None:
         return None
     tiers = tuple(each for each in tiers_of(settings) if each.models)
     names = dict.fromkeys(name for tier in tiers for name in tier.models)
-    told = ToldRouting(tiers, config.permissions, tuple(_facts(settings, name) for name in names))
+    facts = tuple(_facts(settings, name) for name in names)
+    told = ToldRouting(tiers, config.permissions, facts, bool(cost_caps(settings)))
     made: dict[str, Any] = json.loads(json.dumps(asdict(told)))  # as a cell gets it: lists, not tuples
     return made
 
@@ -94,9 +104,43 @@ def route_rights(settings: Settings) -> RouteRights:
     )
 
 
+def cost_caps(settings: Settings) -> CostCaps:
+    """What questions may cost, in either mode."""
+    budgets = routing_of(settings).budgets
+    tiers = {name: getattr(budgets.tiers, name) for name in TIERS}
+    tier_of: dict[str, str] = {}
+    for tier in tiers_of(settings):
+        for name in tier.models:
+            tier_of.setdefault(name, tier.name)
+    return CostCaps(
+        {name: _cap(cap) for name, cap in tiers.items() if cap is not None},
+        {name: _cap(cap) for name, cap in budgets.senders.items()},
+        tier_of,
+    )
+
+
+def _cap(said: CapConfig) -> Cap:
+    daily, monthly = (None if each is None else millionths(each) for each in (said.daily, said.monthly))
+    return Cap(daily, monthly)
+
+
+def _cap_faults(config: RoutingConfig) -> Iterator[tuple[str, str]]:
+    tiers = {f"tiers.{name}": getattr(config.budgets.tiers, name) for name in TIERS}
+    senders = {f"senders.{name}": cap for name, cap in config.budgets.senders.items()}
+    for where, cap in {**tiers, **senders}.items():
+        for name in ("daily", "monthly") if cap is not None else ():
+            try:
+                said = getattr(cap, name)
+                if said is not None:
+                    millionths(said)
+            except ValueError as error:
+                yield "routing", f"routing.budgets.{where}.{name}: {error}"
+
+
 def routing_faults(settings: Settings) -> Iterator[tuple[str, str]]:
     """What does not fit together, with the table where it stands."""
     config = routing_of(settings)
+    yield from _cap_faults(config)
     names = [each.name for each in config.tiers]
     for tier_name in TIERS:
         if names.count(tier_name) > 1:

@@ -56,7 +56,7 @@ from mesh.identity.peers import Peer
 from mesh.mesh import Mesh
 from weftos import __version__
 from weftos.config.config import Config, load
-from weftos.config.routing import price_of, told_routing
+from weftos.config.routing import cost_caps, price_of, told_routing
 from weftos.config.settings import Settings
 from weftos.errors import WeftosError
 from weftos.helpers.commands import archive_command, gateway_told
@@ -538,6 +538,7 @@ async def _kernel(
         archive.ask,
         mesh=mesh,
         name=context.name,
+        caps=cost_caps(config.settings),
     )
     registry = Registry(builtin_declarations())
     if sources:

@@ -9,7 +9,7 @@ BUDGETS = (
     kind(
         "budget.reserved",
         "the question before it may use so much of accounts; its answer settles that, or its turn's end; lazy only "
-        "where nobody pays money for it. What is said of money is absent in entries of older builds",
+        "where nobody pays money for it. What is said of money, and of caps, is absent in entries of older builds",
         durable=True,
         turn=TURN,
         ordinal=ORDINAL,
@@ -21,6 +21,8 @@ BUDGETS = (
         input_price=(WHOLE, "what a million tokens cost that are read, in millionths"),
         output_price=(WHOLE, "what a million tokens cost that are written, in millionths"),
         cached_price=(WHOLE, "what a million tokens cost that are read and were kept, in millionths"),
+        scopes=(TEXTS, "what of caps of cost the money counts in: sender NAME, tier NAME"),
+        day=(WHOLE, "days since 1970 (UTC) of the day that it counts to, 0 where scopes is empty"),
         last=(BOOL, "whether it is the last of its turn, put without tools"),
         note=(TEXT, "what its model was told of what is left, behind all messages"),
     ),

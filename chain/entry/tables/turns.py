@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chain.entry.fields import BOOL, DIGEST, JSON, TEXT, TEXTS, WHOLE
-from chain.entry.kind import ADDRESS, MESSAGE, ORDINAL, TURN, kind
+from chain.entry.kind import ADDRESS, CALL_HASH, MESSAGE, ORDINAL, TURN, kind
 
 TURNS = (
     kind(
@@ -133,5 +133,17 @@ TURNS = (
             WHOLE,
             "what the answer cost, in millionths of the unit of money, -1 where no price is declared or nobody counted",
         ),
+    ),
+    kind(
+        "model.quoted",
+        "a process was told of models whether caps of cost leave room for a question",
+        turn=TURN,
+        ordinal=ORDINAL,
+        call_hash=CALL_HASH,
+        models=(TEXTS, "models, as provider/model"),
+        tokens=(WHOLE, "about how many tokens they would read"),
+        answer=(WHOLE, "how many the answer may have"),
+        against=(TEXTS, "of each model why not, empty where there is room"),
+        number=(WHOLE, "how often this node was asked of just these models before"),
     ),
 )

@@ -23,9 +23,10 @@ from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import PREVIOUS, Draft, Ticket
 from kernel.abi import ErrorKind
 from kernel.bounds import Bounds
-from kernel.budget.allowance import FREE, Allowance, put_again, put_as_before
+from kernel.budget.allowance import FREE, MOST_OUTPUT, Allowance, put_again, put_as_before
 from kernel.budget.allowance import Asked as Priced
 from kernel.budget.allowance import question as allowed
+from kernel.budget.spending import CostCaps, day_of
 from kernel.cell.conversation import Pieces, new_places, pieces_of
 from kernel.cell.protocol import NO_OPTIONS, ModelQuestion
 from kernel.errors import Invalid, fault_of
@@ -80,6 +81,7 @@ class ModelCalls:
         watchers: Watchers,
         policy: Policy,
         bounds: Bounds,
+        caps: CostCaps,
     ) -> None:
         self._recorder = recorder
         self._turns = turns
@@ -88,6 +90,7 @@ class ModelCalls:
         self._watchers = watchers
         self._policy = policy
         self._bounds = bounds
+        self._caps = caps
         self.conversations = Conversations()
         self._preparing: set[asyncio.Task[None]] = set()
         self._running: dict[str, Running] = {}
@@ -167,7 +170,9 @@ class ModelCalls:
             if allowance.last:
                 resolved = resolved.alone
             if why := self._refusal(process, turn, question, resolved, allowance):
-                kind: ErrorKind = "budget" if allowance.why else "refused"
+                kind: ErrorKind = "refused"
+                if allowance.why:
+                    kind = "capped" if allowance.capped else "budget"
                 self._refuse(process, turn, ordinal, question, why, kind)
                 if allowance.short is not None:
                     self._turns.too_little(*allowance.short)
@@ -177,8 +182,7 @@ class ModelCalls:
     def _allowance(self, turn: Turn, ordinal: str, question: Question, resolved: Resolved) -> Allowance:
         """What it may use; of one that was put already, what was reserved for it then."""
         accounts, call = self._recorder.state.accounts, turn.calls.get(ordinal)
-        price = self._gateway.price(resolved.provider, resolved.model)
-        asked = Priced(f"{resolved.provider}/{resolved.model}", price)
+        asked = self._priced(turn, question, resolved)
         kept = accounts.book.reservations.get((turn.id, ordinal))
         if kept is not None:
             now = resolved.alone if kept.last else resolved
@@ -188,6 +192,15 @@ class ModelCalls:
             return FREE
         landed = turn.id in accounts.landed
         return allowed(accounts.book, turn.address, turn.mail.payer, question.bytes, landed, asked)
+
+    def _priced(self, turn: Turn, question: Question, resolved: Resolved) -> Priced:
+        name, wanted = f"{resolved.provider}/{resolved.model}", question.asked.options or NO_OPTIONS
+        price = self._gateway.price(resolved.provider, resolved.model)
+        most = min(wanted.max_tokens or MOST_OUTPUT, MOST_OUTPUT)
+        if not self._caps:
+            return Priced(name, price, most)
+        day = day_of(self._recorder.ledger.now_us())
+        return Priced(name, price, most, self._caps.scopes(turn.mail.payer, name), day)
 
     def _refusal(
         self,
@@ -277,7 +290,7 @@ class ModelCalls:
         )
         self._running[stream] = Running(asking, turn.mail.id)
         begin = partial(self._begin, stream, asking, (question.asked.options or NO_OPTIONS).after_ms / 1000)
-        if allowance.payers:  # nobody is paid for what may be lost with the node
+        if allowance.payers or allowance.scopes:  # nobody is paid for what may be lost with the node
             self._after.do(begin, recorded)
         else:
             begin()
@@ -450,7 +463,7 @@ def _schemas(registry: Registry, tools: list[str]) -> list[dict[str, Any]]:
 
 def _reserved(asked: Draft, turn: Turn, ordinal: str, allowance: Allowance) -> list[Draft]:
     """What keeps tokens and money for a question in the entry before; nothing where there is no budget."""
-    if not (allowance.accounts or allowance.payers or allowance.note):
+    if not (allowance.accounts or allowance.payers or allowance.scopes or allowance.note):
         return []
     body = {
         "turn": turn.id,
@@ -463,6 +476,8 @@ def _reserved(asked: Draft, turn: Turn, ordinal: str, allowance: Allowance) -> l
         "input_price": allowance.price.input,
         "output_price": allowance.price.output,
         "cached_price": allowance.price.cached,
+        "scopes": list(allowance.scopes),
+        "day": allowance.day,
         "last": allowance.last,
         "note": allowance.note,
     }

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from cognition.config.check import parse
 from cognition.config.routing_config import TIERS, PermissionsConfig, ToldRouting
 from cognition.routing.permission import may_ask, permission_of, role_of
-from cognition.routing.router import ANSWER_TOKENS, BEGINS, Need, Route, Router, split_name, wanted_rank
+from cognition.routing.router import (
+    ANSWER_TOKENS,
+    BEGINS,
+    Found,
+    Need,
+    Route,
+    Router,
+    split_name,
+    wanted_rank,
+)
 
 OF_EACH = [{"name": name, "models": [f"p/{name}-1", f"p/{name}-2"]} for name in TIERS]
 
@@ -25,7 +34,7 @@ def told(tiers: Any = OF_EACH, models: Any = (), **permissions: Any) -> ToldRout
 def routed(
     routing: ToldRouting, complexity: float = 0.0, sender: str = "operator", tokens: int = 100, drawn: int = 0
 ) -> Route:
-    return Router(routing).route(Need(complexity, sender, tokens), drawn)
+    return Router(routing).route(Need(complexity, sender, tokens), Found(drawn))
 
 
 # -- tiers -----------------------------------------------------------------------------------------------------------
@@ -190,6 +199,30 @@ def test_chance_chooses_among_all_and_the_same_bits_choose_the_same() -> None:
     assert firsts == {"p/a", "p/b", "p/c"}
     assert routed(told(tier), drawn=7) == routed(told(tier), drawn=7)
     assert Router(told(tier)).draws and not Router(told()).draws
+
+
+def test_models_of_a_tier_take_turns() -> None:
+    tier = [{"name": "free", "models": ["p/a", "p/b", "p/c"], "selection": "round_robin"}]
+    need, router = Need(0.0, "operator", 100), Router(told(tier))
+    chains = [router.route(need, Found(number=number)).chain for number in range(4)]
+    assert chains[0] == chains[3] == ("p/a", "p/b", "p/c")
+    assert chains[1:3] == [("p/b", "p/c", "p/a"), ("p/c", "p/a", "p/b")]
+    assert router.taking_turns(need, Found()) == ("p/a", "p/b", "p/c")
+    assert router.taking_turns(need, Found(against={"p/b": "cap", "p/c": "cap"})) == ()
+    assert Router(told()).taking_turns(need, Found()) == ()
+
+
+def test_what_caps_rule_out_is_left_out_and_the_decision_says_which_cap() -> None:
+    router, need = Router(told(max_tier="standard")), Need(0.3, "operator", 100)
+    assert router.candidates(need) == ("p/standard-1", "p/standard-2", "p/free-1", "p/free-2")
+    one = router.route(need, Found(against={"p/standard-1": "cap: tier standard"}))
+    assert one.tier == "standard" and one.chain == ("p/standard-2", "p/free-1", "p/free-2")
+    against = dict.fromkeys(("p/standard-1", "p/standard-2"), "cap: tier standard may cost 5 a day")
+    down = router.route(need, Found(against=against))
+    assert (down.tier, down.chain) == ("free", ("p/free-1", "p/free-2"))
+    assert down.why.endswith("then p/free-2; cap: tier standard may cost 5 a day")
+    none = router.route(need, Found(against=dict.fromkeys(router.candidates(need), "cap: sender operator")))
+    assert none.chain == () and "may be asked; cap: sender operator" in none.why
 
 
 def test_a_model_whose_window_is_too_small_is_passed_over() -> None:

@@ -99,6 +99,19 @@ def test_chance_is_asked_of_the_node_and_only_where_a_tier_wants_it() -> None:
     assert node.drawn == ["random"]
 
 
+def test_the_node_is_asked_for_a_quote_where_there_are_caps_or_models_take_turns() -> None:
+    node = Drawing()
+    routed(TOLD, begun_turn(node=node))
+    assert node.quoted == []
+    node.against = {"p/large": "cap: none left", "q/other": "cap: none left"}
+    down = routed({**TOLD, "capped": True}, begun_turn(node=node))
+    assert isinstance(down, AgentTurn) and (down.tier, down.model, down.fallbacks) == ("free", "small", ())
+    assert node.quoted == [("p/large", "q/other", "p/small")]
+    tiers = [{"name": "premium", "models": ["p/a", "p/b"], "selection": "round_robin"}]
+    found = [routed({"tiers": tiers}, begun_turn(node=node)) for _ in range(3)]
+    assert [each.model for each in found if isinstance(each, AgentTurn)] == ["a", "b", "a"]
+
+
 def test_an_agent_asks_a_cheaper_model_for_a_greeting_than_for_long_work_and_says_so() -> None:
     node = Drawing()
     handled({"routing": TOLD}, "hi there", node)

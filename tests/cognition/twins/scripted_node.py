@@ -16,6 +16,7 @@ from kernel.abi import (
     ModelAnswer,
     ModelRequest,
     Monitored,
+    Quote,
     Syscalls,
     ToolCall,
     ToolResult,
@@ -33,6 +34,8 @@ class Node(Syscalls):
         self.requests: list[ModelRequest] = []
         self.rounds: list[list[ToolCall]] = []
         self.done = Deeds()
+        self.against: dict[str, str] = {}
+        self.quoted: list[tuple[str, ...]] = []
 
     async def call_tool(self, name: str, arguments: str | dict[str, Any]) -> ToolResult:
         raise AssertionError("the agent proposes whole rounds")
@@ -65,6 +68,11 @@ class Node(Syscalls):
 
     async def value(self, name: ValueName) -> float | int:
         return 4
+
+    async def quote(self, models: Sequence[str], tokens: int, answer: int = 0) -> Quote:
+        self.quoted.append(tuple(models))
+        found = tuple(self.against.get(each, "") for each in models)
+        return Quote(found, self.quoted.count(tuple(models)) - 1)
 
     async def monitor(self, target: str) -> Monitored:
         raise AssertionError("the agent watches nobody")

@@ -16,6 +16,7 @@ from kernel.abi import (
     ModelAnswer,
     ModelRequest,
     Monitored,
+    Quote,
     ToolCall,
     ToolResult,
     TurnEnded,
@@ -102,6 +103,7 @@ GIVEN: dict[str, Any] = {
     "link": Linked("r6"),
     "unlink": MonitorRemoved(True),
     "trap_exits": Trapped(True),
+    "quote": Quote(("", "cap: none left"), 7),
 }
 """What each syscall gives."""
 
@@ -124,6 +126,8 @@ async def ask(calls: CellSyscalls, op: str) -> Any:
             return await calls.unlink("r6")
         case "trap_exits":
             return await calls.trap_exits()
+        case "quote":
+            return await calls.quote(["p/a", "p/b"], 100, 50)
     return await calls.random()
 
 
@@ -146,6 +150,7 @@ def test_what_is_given_is_what_was_told() -> None:
             Linked("r6", ""),
             True,
             True,
+            Quote(("", "cap: none left"), 7),
         ]
 
     asyncio.run(body())

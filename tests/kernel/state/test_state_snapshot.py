@@ -154,7 +154,9 @@ def records_of(choices: list[tuple[int, int, int, int]]) -> list[Step]:
             "budget.reserved": {"turn": turn, "ordinal": ordinal, "accounts": [who], "tokens": 5 + c, "input": 3,
                                 "last": bool(b % 2),
                                 **({"payers": [who], "money": 40, "input_price": 2 * 10**6, "output_price": 10**7,
-                                    "cached_price": c} if a % 2 else {})},
+                                    "cached_price": c, "scopes": ["sender /a", "tier free"][: b % 3],
+                                    "day": 20_000 + c} if a % 2 else {})},
+            "model.quoted": {**call, "call_hash": "h", "models": ["p/a"], "against": ["", "no"][: c % 2], "number": c},
             "budget.granted": {"address": who, "resource": ("tokens", "money")[b % 2], "amount": c},
             "budget.changed": {"address": who, "then": ("stop", "wrap_up")[a % 2], "amounts": [c, 3 * c][: b % 3],
                                "resources": ["tokens", "money"][: b % 3]},
@@ -352,7 +354,7 @@ def test_the_formats_are_these() -> None:
     assert {name: one.FORMAT for name, one in example().slices.items()} == {
         "boots": 1, "pids": 1, "slots": 13, "traces": 1, "documents": 4, "mail": 4, "keyed": 2, "turns": 5,
         "subscriptions": 1, "calls": 7, "deeds": 1,
-        "monitors": 2, "traps": 1, "accounts": 3, "crossings": 5, "dead": 5, "tally": 2, "sessions": 1,
+        "monitors": 2, "traps": 1, "accounts": 4, "crossings": 5, "dead": 5, "tally": 2, "sessions": 1,
     }  # fmt: skip
 
 
@@ -379,7 +381,7 @@ def test_reservations_of_an_earlier_format_hold_no_money() -> None:
         state.apply_entry(kind, body, seq, 1000 + seq, bytes(16))
     parts = msgpack.unpackb(encode_state(state))
     rows = parts["slices"]["accounts"][1]
-    assert [len(kept) for kept in rows[1]] == [9]
+    assert [len(kept) for kept in rows[1]] == [11]
     rows[1] = [kept[:6] for kept in rows[1]]
     parts["slices"]["accounts"] = [1, rows[:4]]
     again = State(*LIMITS)

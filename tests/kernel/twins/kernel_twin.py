@@ -23,6 +23,7 @@ from chain.vectors.document import may_read
 from kernel.abi import Message, ToolCall, ToolDeclaration, TurnResult
 from kernel.bounds import STATE_LIMITS, Bounds
 from kernel.budget.price import Price
+from kernel.budget.spending import CostCaps
 from kernel.cell.conversation import Conversation
 from kernel.cell.protocol import CallOutcome, CodeLine, ModelOptions, ModelQuestion, Stack
 from kernel.cells.cell_events import (
@@ -475,11 +476,12 @@ async def kernel_twin(
     name: str = "",
     tuning: Tuning = Tuning(retry_s=0.05),  # noqa: B008  # frozen
     clock: Clock | None = None,
+    caps: CostCaps | None = None,
 ) -> AsyncIterator[Twin]:
     """Boot a kernel on ``directory``; a second time on the same one recovers what the first left. ``without``: tools
     whose worker did not load in this boot; ``recall_tokens``: what the configuration tells each agent;
     ``make_cells``: others than the twins; ``mesh`` and ``name``: of a node among others; ``clock``: another than
-    the loop's.
+    the loop's; ``caps``: of cost.
     """
     bounds = bounds or Bounds()
     if not any(directory.glob("keys*")):
@@ -512,6 +514,7 @@ async def kernel_twin(
         mesh=mesh or NoMesh(),
         name=name,
         clock=clock or LoopClock(),
+        caps=caps or CostCaps(),
     )
     recorder = Recorder(ledger, state, signals)
     twins: tuple[Any, Any, Any] = (cells, workers, gateway)

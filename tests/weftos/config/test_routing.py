@@ -146,7 +146,11 @@ def test_every_key_has_its_origin_and_can_be_shown(tmp_path: Path) -> None:
             "far/x is no PROVIDER/MODEL of a provider that is configured",
         ),
         ('name = "near/big"', 'name = "gone/big"', "models: gone/big is no PROVIDER/MODEL"),
-        ('selection = "random"', 'selection = "round_robin"', "must be preference, lowest_cost or random"),
+        (
+            'selection = "random"',
+            'selection = "any"',
+            "must be preference, round_robin, lowest_cost or random",
+        ),
         ('max_tier = "premium"', 'max_tier = "platinum"', "routing.permissions.max_tier must be"),
         ('peer = "free"', 'guest = "free"', "unknown key routing.permissions.roles.guest"),
         ('"/user/a.b" = "standard"', '"/user/a.b" = "all"', "must be free, standard, premium or elite"),
