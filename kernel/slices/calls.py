@@ -124,7 +124,9 @@ class Calls(Slice):
             "model.asked": self._asked,
             "model.answered": self._answered,
             "sys.value": self._value,
-            "model.quoted": self._quoted,
+            "model.quoted": lambda told: self._give(
+                told, "quote", "", {name: told.body[name] for name in ("against", "number")}
+            ),
             "monitor.set": self._monitor,
             "monitor.removed": self._demonitor,
             "monitor.traps": lambda told: self._give(
@@ -198,10 +200,6 @@ class Calls(Slice):
 
     def _value(self, told: Told) -> None:
         self._give(told, told.body["op"], "", {"value": told.body["value"]})
-
-    def _quoted(self, told: Told) -> None:
-        body = told.body
-        self._give(told, "quote", "", {"against": body["against"], "number": body["number"]})
 
     def _monitor(self, told: Told) -> None:
         body = told.body
