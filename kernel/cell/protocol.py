@@ -10,7 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from kernel.abi import Deeds, LastExit, Linked, ModelAnswer, Monitored, OutcomeStatus, Quote, ToolCall, ValueName
+from kernel.abi import (
+    Deeds,
+    LastExit,
+    Linked,
+    ModelAnswer,
+    Monitored,
+    OutcomeStatus,
+    Quote,
+    ToolCall,
+    ValueName,
+)
 from kernel.shapes import ShapeError, read, told
 
 STARTED_TOGETHER = 32
@@ -222,7 +232,9 @@ class Trapped:
     before: bool
 
 
-CallOutcome = ToolOutcome | ModelAnswer | Value | Deeds | Monitored | MonitorRemoved | Linked | Trapped | Quote
+CallOutcome = (
+    ToolOutcome | ModelAnswer | Value | Deeds | Monitored | MonitorRemoved | Linked | Trapped | Quote
+)
 """What a syscall gives."""
 
 
