@@ -347,6 +347,11 @@ PARTS: dict[str, tuple[Behaviour, ...]] = {
             (f"{_MODELS}::test_a_question_behind", f"{_OPTIONS}::test_the_wait_for_others"),
         ),
         Behaviour(
+            "A server that others have written: `transformers serve`",
+            ("integration/test_transformers_serve::test_",),
+            "not part of `make test` nor of `make prove`: it wants torch in an interpreter of its own",
+        ),
+        Behaviour(
             "Garbage, a cut in the middle, 10 MB in a line, 500 calls, usage of -1",
             (
                 f"{_DIALECTS}::test_garbage",
