@@ -52,6 +52,7 @@ from kernel.message.message_signals import (
 )
 from kernel.message.messaging import Messaging
 from kernel.message.publications import Publications
+from kernel.message.turn_feed import TurnFeed
 from kernel.message.watch import Watchers
 from kernel.model.states import DIVERGED
 from kernel.peer.mesh_port import MeshPort, NoMesh
@@ -141,6 +142,7 @@ class Kernel:
         self.opened = OpenedSessions()
         self._counters_due = 2 * COUNTERS  # so many of them are looked through
         recorder.ledger.on_group(self.events.group)
+        self.feed = TurnFeed(recorder)
         self.policy = Policy(env.gates, recorder, bounds, measured=not cells.remote)
         launcher = CellLauncher(cells, self.state, env.behaviours, signals)
         self.processes = Processes(
@@ -227,7 +229,7 @@ class Kernel:
             recorder, self.live, self.turns, registry, attempts, settlement, tool_parts
         )
         self.model_calls = ModelCalls(
-            recorder, self.turns, registry, gateway, self.watchers, self.policy, bounds, env.caps
+            recorder, self.turns, registry, gateway, self.watchers, self.feed, self.policy, bounds, env.caps
         )
         value_calls = ValueCalls(recorder, self.turns, env.chance)
         self._monitor_calls = MonitorCalls(

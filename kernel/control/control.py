@@ -17,6 +17,7 @@ from kernel.control.mail.cancels import CancelControl
 from kernel.control.mail.letters import LetterControl
 from kernel.control.mail.messages import MessageControl
 from kernel.control.mail.topics import TopicControl
+from kernel.control.mail.turn_events import TurnControl
 from kernel.control.memory import MemoryControl
 from kernel.control.node import NodeControl
 from kernel.control.nodes.cluster import ClusterControl
@@ -52,6 +53,7 @@ class Control:
             ProcessControl(kernel, services, cluster.kill, since_s),
             cancels,
             MessageControl(kernel),
+            TurnControl(kernel.feed),
             TopicControl(kernel),
             LetterControl(kernel, services.archive),
             DecisionControl(kernel),

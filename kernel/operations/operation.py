@@ -192,6 +192,7 @@ class Row(Generic[P, Request, Answer]):
     ``recorded`` is the word under which the ledger has who asked for it, empty for what only looks. ``takes_s`` is how
     long the node may take for it where that is longer than usual; a request with ``wait_s`` says itself how long.
     ``after``: of a listing that is asked for in pages, what the next request says where a page ends with that row.
+    ``event_id``: of a stream that a reader may come again for, the id of an object; the request has ``last_event_id``.
     """
 
     streams = False
@@ -207,6 +208,7 @@ class Row(Generic[P, Request, Answer]):
         recorded: str = "",
         takes_s: float | None = None,
         after: Callable[[Any], str | int] | None = None,
+        event_id: Callable[[Any], str] | None = None,
     ) -> None:
         self.method = method
         self.path = path
@@ -216,6 +218,7 @@ class Row(Generic[P, Request, Answer]):
         self.recorded = recorded
         self.takes_s = takes_s
         self.after = after
+        self.event_id = event_id
         self.name = ""
 
     def __set_name__(self, owner: type[Noun], name: str) -> None:

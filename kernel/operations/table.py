@@ -17,6 +17,7 @@ from kernel.operations.processes import Processes
 from kernel.operations.rights.budgets import Budgets
 from kernel.operations.rights.policy import Policy
 from kernel.operations.spawning import Spawning
+from kernel.operations.turns.events import Turns
 
 NOUNS: tuple[type[Noun], ...] = (
     Node,
@@ -24,6 +25,7 @@ NOUNS: tuple[type[Noun], ...] = (
     Applications,
     Processes,
     Messages,
+    Turns,
     Topics,
     Doubts,
     Divergences,

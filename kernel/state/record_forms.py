@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from reprlib import repr as brief
-from typing import Any, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgpack
 
@@ -41,11 +41,14 @@ INBOX = "inbox"
 NUMBERING = "numbering"
 PIDS = "pids"
 SESSION = "session"
-TABLES = (DEEDS, DOCUMENT, ERASING, EXIT, INBOX, NUMBERING, PIDS, SESSION)
+TURN_EVENT = "turn_event"
+TABLES = (DEEDS, DOCUMENT, ERASING, EXIT, INBOX, NUMBERING, PIDS, SESSION, TURN_EVENT)
 
 DEEPEST = 510
 """Levels of lists and maps that msgpack writes, less the one around a session that is handed to a cell."""
 NUMBER_LIMIT = 2**63
+TurnEventName = Literal["llm_token", "reset"]
+"""What is seen of a turn that no entry says."""
 _NUMBER_DIGITS = 19
 
 
@@ -136,9 +139,12 @@ FORMS: Mapping[str, Reads] = {
     "topic.unsubscribed": _reads("address pattern"),
     "message.cancelled": _reads("id"),
     "turn.started": _reads(
-        "turn message address attempt", lack="config result_bytes ends", result_bytes=_number, ends=_number
+        "turn message address attempt",
+        lack="session config result_bytes ends",
+        result_bytes=_number,
+        ends=_number,
     ),
-    "turn.ended": _reads("turn status", status=_known(TURN_EVENTS, "turn.ended")),
+    "turn.ended": _reads("turn status", lack="reply stages", status=_known(TURN_EVENTS, "turn.ended")),
     "turn.diverged": _reads("turn ordinal recorded asked", recorded=_json_object, asked=_json_object),
     "turn.decided": _reads("turn ordinal decision", decision=_known(TURN_EVENTS, "turn.decided")),
     "model.asked": _reads("turn ordinal call_hash", lack="provider model tools asked"),
@@ -172,7 +178,7 @@ FORMS: Mapping[str, Reads] = {
     ),
     "budget.granted": _reads("address resource amount", resource=_RESOURCES.__contains__, amount=_number),
     "budget.warned": _reads("address resource percent", resource=_RESOURCES.__contains__, percent=_number),
-    "tool.verdict": _reads("turn decision"),
+    "tool.verdict": _reads("turn decision", lack="ordinal tool reasons"),
     "sys.value": _reads("turn ordinal call_hash op value"),
     "monitor.set": _reads(
         "turn ordinal call_hash ref target address pid peer rights why",
@@ -185,10 +191,12 @@ FORMS: Mapping[str, Reads] = {
     "monitor.down": _reads("ref"),
     "tool.proposed": _reads("turn ordinal call_hash tool arguments"),
     "tool.intent": _reads(
-        "turn ordinal attempt", lack="effects replaces pid on_doubt effect_id probe", pid=_number
+        "turn ordinal attempt", lack="tool effects replaces pid on_doubt effect_id probe", pid=_number
     ),
     "tool.outcome": _reads(
-        "turn ordinal status result truncated attempt", status=_known(CALL_EVENTS, "tool.outcome")
+        "turn ordinal status result truncated attempt",
+        lack="tool",
+        status=_known(CALL_EVENTS, "tool.outcome"),
     ),
     "tool.probed": _reads("turn ordinal attempt answer why"),
     "tool.resolved": _reads("turn ordinal resolution", resolution=_known(CALL_EVENTS, "tool.resolved")),
@@ -380,6 +388,23 @@ def _numbering(key: str, value: bytes | None) -> Change:
     return Change(NUMBERING, key, offset)
 
 
+def turn_event(name: TurnEventName, time_us: int, step: str, text: str) -> bytes:
+    """The value of a ``turn_event`` record: of ``llm_token`` the text, of ``reset`` why."""
+    value: bytes = msgpack.packb([name, time_us, step, text])
+    return value
+
+
+def _turn_event(key: str, value: bytes | None) -> Change:
+    if value is None:
+        return Change(TURN_EVENT, key, None)
+    name, time_us, step, text = msgpack.unpackb(value)
+    if name not in get_args(TurnEventName) or not _number(time_us):
+        raise ValueError("what is seen of a turn is llm_token or reset, at a time")
+    if type(step) is not str or type(text) is not str:
+        raise ValueError("a step and what is said of it are text")
+    return Change(TURN_EVENT, key, (name, time_us, step, text))
+
+
 def _number_in(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= _NUMBER_DIGITS and _number(int(text))):
         raise ValueError(f"{brief(text)} is no number below 2**63")
@@ -394,4 +419,5 @@ _READERS: Mapping[str, Callable[[str, bytes | None], Change]] = {
     NUMBERING: _numbering,
     PIDS: _pids,
     SESSION: _session,
+    TURN_EVENT: _turn_event,
 }

@@ -22,6 +22,7 @@ from kernel.slices.boots import Boots
 from kernel.slices.calls import Calls, OpenIntent, OpenIntents
 from kernel.slices.dead_letters import DeadLetters
 from kernel.slices.documents import Documents
+from kernel.slices.feed.turn_logs import TurnLogs
 from kernel.slices.history.deeds import DeedsOfSessions
 from kernel.slices.in_transit import InTransit
 from kernel.slices.mail.keyed import KeyedMessages
@@ -38,16 +39,16 @@ from kernel.slices.turns import Turn, Turns
 from kernel.state.record_forms import Change, check_entry, read_change
 
 HEARS: Mapping[str, tuple[str, ...]] = {
-    "node.booted": ("boots", "accounts"),
+    "node.booted": ("boots", "accounts", "turn_logs"),
     "state.accepted": ("boots",),
-    "process.spawned": ("slots", "traces", "accounts"),
+    "process.spawned": ("slots", "traces", "accounts", "turn_logs"),
     "process.changed": ("slots",),
     "process.started": ("pids", "slots"),
     "process.exited": ("monitors", "slots", "turns", "accounts"),
     "process.felled": ("slots",),
     "process.ending": ("slots",),
     "process.slot": ("monitors", "traps", "sessions", "deeds", "subscriptions", "slots", "accounts", "keyed"),
-    "message.accepted": ("mail", "traces", "tally", "accounts"),
+    "message.accepted": ("mail", "traces", "tally", "accounts", "turn_logs"),
     "message.sent": ("crossings", "traces", "tally", "accounts"),
     "process.suspended": ("slots",),
     "process.resumed": ("slots",),
@@ -55,18 +56,28 @@ HEARS: Mapping[str, tuple[str, ...]] = {
     "message.keyed": ("keyed",),
     "message.replied": ("crossings", "keyed"),
     "message.unanswered": ("crossings", "keyed"),
-    "message.dead": ("accounts", "tally", "dead", "calls", "turns", "crossings", "mail", "keyed"),
+    "message.dead": (
+        "turn_logs",
+        "accounts",
+        "tally",
+        "dead",
+        "calls",
+        "turns",
+        "crossings",
+        "mail",
+        "keyed",
+    ),
     "message.replayed": ("dead",),
     "message.dropped": ("tally", "dead"),
     "topic.subscribed": ("subscriptions",),
     "topic.unsubscribed": ("subscriptions",),
     "message.cancelled": ("tally", "mail", "keyed"),
-    "turn.started": ("turns", "calls", "accounts"),
-    "turn.ended": ("accounts", "tally", "crossings", "deeds", "calls", "turns", "mail", "keyed"),
-    "turn.diverged": ("turns",),
-    "turn.decided": ("monitors", "traps", "calls", "turns"),
-    "model.asked": ("calls",),
-    "model.answered": ("turns", "calls", "accounts"),
+    "turn.started": ("turns", "calls", "accounts", "turn_logs"),
+    "turn.ended": ("turn_logs", "accounts", "tally", "crossings", "deeds", "calls", "turns", "mail", "keyed"),
+    "turn.diverged": ("turns", "turn_logs"),
+    "turn.decided": ("monitors", "traps", "calls", "turns", "turn_logs"),
+    "model.asked": ("calls", "turn_logs"),
+    "model.answered": ("turns", "calls", "accounts", "turn_logs"),
     "model.quoted": ("calls",),
     "budget.reserved": ("accounts",),
     "budget.used": ("accounts",),
@@ -79,12 +90,12 @@ HEARS: Mapping[str, tuple[str, ...]] = {
     "monitor.removed": ("calls", "monitors"),
     "monitor.traps": ("calls", "traps"),
     "monitor.down": ("monitors",),
-    "tool.proposed": ("calls",),
-    "tool.verdict": ("accounts",),
-    "tool.intent": ("calls", "deeds"),
-    "tool.outcome": ("crossings", "calls", "deeds"),
+    "tool.proposed": ("calls", "turn_logs"),
+    "tool.verdict": ("accounts", "turn_logs"),
+    "tool.intent": ("calls", "deeds", "turn_logs"),
+    "tool.outcome": ("crossings", "calls", "deeds", "turn_logs"),
     "tool.probed": ("calls",),
-    "tool.resolved": ("calls", "deeds"),
+    "tool.resolved": ("calls", "deeds", "turn_logs"),
     "memory.written": ("documents",),
     "memory.forgotten": ("documents",),
 }
@@ -113,6 +124,7 @@ class State:
         self.subscriptions = Subscriptions(self.slots)
         self.turns = Turns(self.mail)
         self.calls = Calls(self.turns)
+        self.turn_logs = TurnLogs(self.turns)
         self.deeds = DeedsOfSessions(self.turns)
         self.monitors = Monitors(self.slots, self.turns)
         self.traps = Traps(self.slots, self.turns)

@@ -30,8 +30,10 @@ from weftos.api.requests import Reader, WrongRequest
 
 MAX_BODY_BYTES = 2**20
 PAGE_ROWS = 256
+SERVER_SENT = "text/event-stream"
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+EventId = Callable[[Any], str]
 Ask = Callable[[Any], Awaitable[list[Any]]]
 T = TypeVar("T")
 
@@ -48,23 +50,28 @@ class Streams:
         for stream in self._open:
             stream.reschedule(now)
 
-    def answer(self, source: AsyncIterator[object]) -> Response:
-        """``source`` as NDJSON. A reader that leaves closes ``source``."""
-        return StreamingResponse(self._lines(source), media_type="application/x-ndjson")
+    def answer(self, source: AsyncIterator[object], event_id: EventId | None = None) -> Response:
+        """``source`` as NDJSON, or with ``event_id`` as server-sent events. A reader that leaves closes ``source``."""
+        if event_id is None:
+            return StreamingResponse(self._lines(source, _line), media_type="application/x-ndjson")
+        shown = partial(_sent_event, event_id)
+        return StreamingResponse(self._lines(source, shown), media_type=SERVER_SENT)
 
-    async def _lines(self, source: AsyncIterator[object]) -> AsyncIterator[str]:
+    async def _lines(
+        self, source: AsyncIterator[object], shown: Callable[[object], str]
+    ) -> AsyncIterator[str]:
         try:
             async with asyncio.timeout(None) as until, aclosing(cast(Any, source)):
                 self._open.add(until)
                 try:
                     async for item in source:
-                        yield encode(item) + "\n"
+                        yield shown(item)
                 finally:
                     self._open.discard(until)
         except KernelError as error:
-            yield _error_line(error.code, str(error))
+            yield shown(_error(error.code, str(error)))
         except TimeoutError:
-            yield _error_line("unavailable", "the node is stopping")
+            yield shown(_error("unavailable", "the node is stopping"))
 
 
 def create_app(control: Control, streams: Streams) -> ASGIApp:
@@ -103,9 +110,15 @@ def _endpoint(row: AnyRow, control: Control, streams: Streams) -> Endpoint:
         return json_answer(await (_while_there(request, ask(asked)) if waits else ask(asked)))
 
     async def stream(request: Request) -> Response:
-        return streams.answer(control.stream(request.scope[OPERATOR], row, await reader.read(request)))
+        source = control.stream(request.scope[OPERATOR], row, await reader.read(request))
+        return streams.answer(source, row.event_id if _wants_events(request) else None)
 
     return stream if row.streams else answer
+
+
+def _wants_events(request: Request) -> bool:
+    """Whether the caller reads server-sent events."""
+    return SERVER_SENT in request.headers.get("accept", "")
 
 
 async def _pages(ask: Ask, after: Callable[[Any], Any], asked: Any) -> AsyncIterator[list[Any]]:
@@ -190,8 +203,20 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
     return next_message
 
 
-def _error_line(code: str, message: str) -> str:
-    return encode({"error": {"code": code, "message": message}}) + "\n"
+def _line(item: object) -> str:
+    return encode(item) + "\n"
+
+
+def _sent_event(event_id: EventId, item: Any) -> str:
+    """As the HTML standard has it, section 9.2; an error is an event ``fault``."""
+    fault = "event" not in item
+    ident = "" if fault else event_id(item)
+    name = "fault" if fault else item["event"]
+    return f"{f'id: {ident}{chr(10)}' if ident else ''}event: {name}\ndata: {encode(item)}\n\n"
+
+
+def _error(code: str, message: str) -> object:
+    return {"error": {"code": code, "message": message}}
 
 
 async def _kernel_error(request: Request, error: Exception) -> Response:

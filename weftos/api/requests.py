@@ -15,6 +15,7 @@ from starlette.requests import Request
 
 from kernel.operations.operation import AnyRow
 
+LAST_EVENT_ID = "last-event-id"
 _SHOWN_FAULTS = 5
 _SHOWN_CHARS = 80
 _MOST_FIELDS = 100
@@ -50,7 +51,7 @@ class Reader:
         """The request, with every default filled in."""
         values, found = _checked(self._path, request.path_params)
         if self._known:
-            given = await _body(request) if self._by_body else dict(request.query_params)
+            given = await _body(request) if self._by_body else _asked_for(self._row, request)
             more, faults = _checked(self._rest, given)
             values, found = {**values, **more}, [*found, *faults]
         if found:
@@ -90,6 +91,13 @@ def _checked(model: type[BaseModel], given: object) -> tuple[dict[str, Any], lis
     except ValidationError as error:
         return {}, list(error.errors())
     return {name: getattr(read, name) for name in model.model_fields}, []
+
+
+def _asked_for(row: AnyRow, request: Request) -> dict[str, str]:
+    """The query; who comes again for a stream says in a head what he has seen, as browsers do by themselves."""
+    given = dict(request.query_params)
+    last = request.headers.get(LAST_EVENT_ID, "")
+    return {**given, "last_event_id": last} if row.event_id is not None and last else given
 
 
 async def _body(request: Request) -> object:

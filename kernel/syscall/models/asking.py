@@ -64,8 +64,8 @@ class Asking:
     says how much.
 
     ``whole``: all of its messages, each once, when they are here. ``want_whole()`` is called when the gateway lacks
-    some; then :meth:`told` is to be. ``over(answer)`` is called once, and maybe in :meth:`begin`. ``stage``: what it
-    waits for.
+    some; then :meth:`told` is to be. ``over(answer)`` is called once, and maybe in :meth:`begin`. ``begins()``
+    is called each time that the gateway is about to be asked. ``stage``: what it waits for.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class Asking:
         bounds: Bounds,
         want_whole: Callable[[], None],
         over: Callable[[dict[str, Any]], None],
+        begins: Callable[[], None],
     ) -> None:
         self._gateway = gateway
         self._question = question
@@ -83,6 +84,7 @@ class Asking:
         self._bounds = bounds
         self._want_whole = want_whole
         self._over = over
+        self._begins = begins
         self.wants_whole = False
         self.stage = Stage("model", asyncio.get_running_loop().time())
         self._losses: list[HelperLost] = []
@@ -100,6 +102,7 @@ class Asking:
 
     def begin(self) -> None:
         """Ask."""
+        self._begins()
         number = self._number = self._number + 1
         self._begin_time()
         try:

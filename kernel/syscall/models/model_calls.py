@@ -31,6 +31,7 @@ from kernel.cell.conversation import Pieces, new_places, pieces_of
 from kernel.cell.protocol import NO_OPTIONS, ModelQuestion
 from kernel.errors import Invalid, fault_of
 from kernel.helper.helpers import HelperNotice
+from kernel.message.turn_feed import TurnFeed
 from kernel.message.watch import Watchers
 from kernel.policy.pipeline import Policy
 from kernel.policy.proposal import AskModel
@@ -79,6 +80,7 @@ class ModelCalls:
         registry: Registry,
         gateway: Gateway,
         watchers: Watchers,
+        feed: TurnFeed,
         policy: Policy,
         bounds: Bounds,
         caps: CostCaps,
@@ -88,6 +90,7 @@ class ModelCalls:
         self._registry = registry
         self._gateway = gateway
         self._watchers = watchers
+        self._feed = feed
         self._policy = policy
         self._bounds = bounds
         self._caps = caps
@@ -287,6 +290,7 @@ class ModelCalls:
             self._bounds,
             partial(self._turns.want_whole, turn, ordinal),
             partial(self._answered, process.pid, turn, ordinal, self._asked_of(resolved)),
+            partial(self._feed.void, turn.id, ordinal, "attempt"),
         )
         self._running[stream] = Running(asking, turn.mail.id)
         begin = partial(self._begin, stream, asking, (question.asked.options or NO_OPTIONS).after_ms / 1000)
@@ -375,6 +379,8 @@ class ModelCalls:
         kept = self._recorder.state.accounts.book.reservations.get((turn.id, ordinal))
         draft = answered_draft(pid, turn, ordinal, answer, call.seq, of, kept)
 
+        self._feed.settle(turn.id, ordinal)
+
         def record() -> None:
             if stream not in self._running:  # its turn has ended since the ledger takes records again
                 return
@@ -411,8 +417,17 @@ class ModelCalls:
         if notice.op == "slot":
             running.asking.queued(waits=args.get("waits") is True)
         elif notice.op == "delta":
-            shown = {"reset": True} if args.get("reset") else {"text": str(args.get("text", ""))}
-            self._watchers.emit(running.message, {"event": "delta", **shown})
+            self._shown(stream, running, args)
+
+    def _shown(self, stream: str, running: Running, args: dict[str, Any]) -> None:
+        turn, _, ordinal = stream.partition(":")
+        if args.get("reset"):
+            self._feed.void(turn, ordinal, "attempt")
+            self._watchers.emit(running.message, {"event": "delta", "reset": True})
+        else:
+            text = str(args.get("text", ""))
+            self._feed.said(turn, ordinal, text)
+            self._watchers.emit(running.message, {"event": "delta", "text": text})
 
     def slot_gone(self, gone: SlotGone) -> None:
         """Another process of its name begins anew."""
@@ -442,6 +457,7 @@ class ModelCalls:
 
     def _stop(self, stream: str) -> None:
         self._running.pop(stream).asking.stop()
+        self._feed.settle(*stream.split(":"))
         self._recorder.not_any_more(("answered", stream))
 
     async def close(self) -> None:

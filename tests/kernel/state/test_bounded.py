@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 import kernel.message.events
 import kernel.message.watch
+import kernel.slices.feed.turn_logs
 from chain.ledger.ledger import Draft, Ledger
 from kernel.abi import ToolCall
 from kernel.bounds import Bounds
@@ -558,7 +559,10 @@ def held(node: Kernel) -> int:
 def test_a_turn_that_has_ended_leaves_its_session_alone_and_a_temporary_process_its_pid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, session: str, most_bytes: int
 ) -> None:
-    """Each leaves some bytes in the node's memory, as they are counted; not how it ended, which the ledger has."""
+    """Each leaves some bytes in the node's memory, as they are counted; not how it ended, which the ledger has. What is
+    seen of turns is kept within bounds of its own, here of the newest alone.
+    """
+    monkeypatch.setattr(kernel.slices.feed.turn_logs, "MOST_TURNS", 1)
     monkeypatch.setattr(kernel.message.events, "RING", 1)
 
     async def turn(twin: Twin, number: int) -> None:

@@ -75,7 +75,7 @@ def test_what_is_read_back_is_held_to_what_the_reducer_needs_and_to_no_more() ->
     state = recorder().state
     asked = {"turn": "t1", "ordinal": "0.0", "call_hash": "of another form", "op": "now", "value": 1.5}
     state.apply_entry("sys.value", asked, 0, 0, b"")
-    state.apply_entry("turn.ended", {"turn": "t1", "status": "ok", "reply": 7}, 1, 0, b"")
+    state.apply_entry("turn.ended", {"turn": "t1", "status": "ok", "reply_hash": 7}, 1, 0, b"")
     for kind, body, said in (
         ("turn.ended", {"turn": ["t1"], "status": "ok"}, r"turn is \['t1'\]"),
         ("sys.value", {**asked, "call_hash": 7}, "call_hash is 7"),

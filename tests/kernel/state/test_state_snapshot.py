@@ -355,6 +355,7 @@ def test_the_formats_are_these() -> None:
         "boots": 1, "pids": 1, "slots": 13, "traces": 1, "documents": 4, "mail": 4, "keyed": 2, "turns": 5,
         "subscriptions": 1, "calls": 7, "deeds": 1,
         "monitors": 2, "traps": 1, "accounts": 4, "crossings": 5, "dead": 5, "tally": 2, "sessions": 1,
+        "turn_logs": 1,
     }  # fmt: skip
 
 
@@ -552,7 +553,7 @@ def test_a_snapshot_of_format_3_is_read_whole_but_for_the_entries_of_outcomes_an
     old = State(*LIMITS)
     restore_state(old, former(3))
     now = without_ends_in_turns(without_outcome_entries(example()))
-    lost = {"deeds": None}
+    lost = {"deeds": None, "turn_logs": None}
     assert {**view(old), **lost} == {**view(without_times_of_exits(now)), **lost}
 
 
@@ -561,7 +562,7 @@ def test_a_snapshot_of_format_2_lacks_who_made_a_slot_and_what_came_of_a_message
     restore_state(old, former(2))
     assert [slot.made_by for slot in old.slots.values()] == ["operator", "operator"]
     assert (old.traces.messages(TRACE), now.traces.messages(TRACE)) == (0, 2)
-    lost = dict.fromkeys(("slots", "traces", "deeds"))
+    lost = dict.fromkeys(("slots", "traces", "deeds", "turn_logs"))
     assert {**view(old), **lost} == {**view(now), **lost}
 
 
@@ -573,7 +574,7 @@ def test_a_snapshot_of_format_1_lacks_parked_turns_and_intents_that_outlive_thei
     assert [doubt.id for doubt in old.doubts()] == ["t4:1.0"]
     assert [turn.diverged for turn in old.turns.values()] == ["", ""]
     assert (old.boots.count, old.boots.configured, old.boots.accepted) == (1, {}, set())
-    lost = dict.fromkeys(("slots", "traces", "boots", "turns", "calls", "deeds"))
+    lost = dict.fromkeys(("slots", "traces", "boots", "turns", "calls", "deeds", "turn_logs"))
     assert {**view(old), **lost} == {**view(now), **lost}
 
 
@@ -615,7 +616,7 @@ def test_a_part_that_a_former_format_must_have_or_did_not_have_is_refused() -> N
 # -- damage ----------------------------------------------------------------------------------------------------------
 
 
-LATER = ("traces", "monitors", "traps", "keyed", "subscriptions", "accounts", "deeds")
+LATER = ("turn_logs", "traces", "monitors", "traps", "keyed", "subscriptions", "accounts", "deeds")
 
 
 @pytest.mark.parametrize("name", list(State(*LIMITS).slices))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import sys
 from collections.abc import Iterator
@@ -20,9 +21,11 @@ from weftos.json_object import Fields
 from weftos.safe_text import safe_text
 
 if TYPE_CHECKING:
+    from kernel.operations.turns.events import TurnEventRow
     from weftos.client.client import Client
 
 WAIT_S = 300.0
+_SHOWN_CHARS = 100
 ChannelOption = Annotated[str, typer.Option("--channel", metavar="NAME", help="The way it came.")]
 ChatOption = Annotated[str, typer.Option("--chat", metavar="ID", help="The conversation in that channel.")]
 UserOption = Annotated[
@@ -238,15 +241,31 @@ def cancel(
 
 
 def events(
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with each new one.")] = False,
+    turn: Annotated[
+        str, typer.Argument(metavar="[TURN]", help="What is seen of this turn, until it has ended: t12.")
+    ] = "",
+    start: Annotated[
+        int | None, typer.Option("--from", metavar="N", min=0, help="Of TURN: the events from number N on.")
+    ] = None,
+    follow: Annotated[
+        bool | None,
+        typer.Option("-f/-F", "--follow/--no-follow", help="Go on with each new one; of TURN as a rule."),
+    ] = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the newest ledger entries, one a line."""
+    """Show the newest ledger entries, one a line, or what is seen of a turn."""
     out = Output(as_json)
+    if not turn and start is not None:
+        raise typer.BadParameter("counts the events of a turn: name the TURN", param_hint="'--from'")
     rows = []
     with client(data) as node:
-        for row in node.events(follow=follow):
+        if turn:
+            for event in node.turns.events(turn, start or 0, follow is not False):
+                out.line_document(event)
+                out.line(turn_event_line(event))
+            return
+        for row in node.events(follow=bool(follow)):
             if follow:
                 out.line_document(row)
             else:
@@ -254,6 +273,18 @@ def events(
             out.line(event_line(row))
     if not follow:
         out.document(rows)
+
+
+def turn_event_line(event: TurnEventRow) -> str:
+    """One event of a turn in one line."""
+    what = "  ".join(f"{name}={_short(value)}" for name, value in event["data"].items())
+    where = f"{event['offset']:>5}  {moment(event['time_us'])}  {event['step']:<5}"
+    return f"{where} {event['event']:<21} {what}".rstrip()
+
+
+def _short(value: object) -> str:
+    text = safe_text(value if isinstance(value, str) else json.dumps(value)).replace("\n", "\\n")
+    return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 3]}..."
 
 
 def event_line(row: Fields) -> str:

@@ -1,0 +1,1 @@
+"""What is seen of turns while they run and afterwards, made of the journal."""
