@@ -23,6 +23,8 @@ from cognition.turn.order import loudly_absent
 from cognition.turn.pipeline import Pipeline
 from kernel.abi import Message, ProcessInfo, Syscalls, TurnResult
 
+FAILED = "\n\n[weftos: this turn ended with that error.]"
+UNFINISHED = "\n\n[weftos: this turn came to its limit, and may not be finished.]"
 NOTHING_SAID = "No stage of the pipeline has answered."
 
 
@@ -74,7 +76,8 @@ def _result(turn: AgentTurn) -> TurnResult:
     reply = turn.reply
     if reply is None:
         return TurnResult(NOTHING_SAID, turn.notes, "error", turn.stages)
-    keep = remembered(turn.exchange, reply.text, turn.bounds.remember_bytes) if reply.keep else ()
+    mark = FAILED if reply.status == "error" else UNFINISHED if reply.cut else ""
+    keep = remembered(turn.exchange, reply.text + mark, turn.bounds.remember_bytes) if reply.keep else ()
     return TurnResult(reply.text, (*turn.notes, *keep), reply.status, turn.stages)
 
 

@@ -85,8 +85,13 @@ def node_record(text: str) -> tuple[Record, Record]:
     """What the node has on record, as a message and the answer that it was read: it stands in the history, and is not
     dropped from it. A session keeps none of it.
     """
-    told: Record = {"role": "user", "content": f"[record of the node: {text}]", "pinned": True}
-    return told, {"role": "assistant", "content": "Understood.", "pinned": True}
+    told: Record = {
+        "role": "user",
+        "content": f"[record of the node: {text}]",
+        "pinned": True,
+        "section": "deeds",
+    }
+    return told, {"role": "assistant", "content": "Understood.", "pinned": True, "section": "deeds"}
 
 
 def is_pinned(record: Record) -> bool:

@@ -52,6 +52,8 @@ ErrorKind = Literal[
 ]
 """Why a model gave no answer: :class:`ModelAnswer`."""
 StopReason = Literal["", "stop", "tool_calls", "length", "content_filter"]
+MOST_SECTIONS = 32
+"""Of so many sections of a question is recorded at most."""
 MOST_STAGES = 64
 """So many steps of a turn are told at most."""
 StageOutcome = Literal["continue", "skip", "respond", "abort"]
@@ -271,6 +273,22 @@ class ToolResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Section:
+    """A part of what a model is shown, as whoever asks tells of it: what it is called, where it comes from, about how
+    many tokens it takes. It is ``count`` messages from ``first`` on; of one message alone the characters from ``begin``
+    to ``end``, where ``end`` is not 0. The node records it beside the question, and believes none of it.
+    """
+
+    name: str
+    source: str
+    tokens: int
+    first: int
+    count: int
+    begin: int = 0
+    end: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ModelRequest:
     """One question to a model, in the OpenAI chat shape.
 
@@ -285,6 +303,9 @@ class ModelRequest:
 
     ``retry`` False: the gateway asks once, since whoever asks sees to what is asked again. ``after_ms``: the question
     is put so much later, 10 minutes at most. An answer on record is given at once.
+
+    ``aside``: what comes of it is no part of what the sender is told: nobody who watches the turn is shown it.
+    ``sections``: what the messages are made of, for whoever looks at it later; at most :data:`MOST_SECTIONS`.
     """
 
     messages: tuple[dict[str, Any], ...]
@@ -298,6 +319,8 @@ class ModelRequest:
     output_schema: dict[str, Any] | None = None
     retry: bool = True
     after_ms: int = 0
+    aside: bool = False
+    sections: tuple[Section, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,6 +414,17 @@ class Deeds:
     tools: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class PromptFile:
+    """A file of a process's workspace that says who it is and what it knows: its ``name``, the beginning of its
+    ``text``, and in ``note`` what is to be said of it (that it was cut, or why it is not shown), empty for nothing.
+    """
+
+    name: str
+    text: str
+    note: str = ""
+
+
 class LogicalExit(Exception):
     """Raise it in ``handle`` to end the process: nothing broke, and the same words would bring the same again.
 
@@ -439,6 +473,12 @@ class Syscalls(Protocol):
         them any more: the same when the turn is resumed. Whoever implements this and knows of none has none.
         """
         return Deeds()
+
+    async def prompt_files(self) -> tuple[PromptFile, ...]:
+        """``IDENTITY.md``, ``SOUL.md``, ``USER.md`` and ``MEMORY.md`` of the process's workspace, those that are there,
+        each bounded: the same when the turn is resumed. Whoever implements this and has no files gives none.
+        """
+        return ()
 
     async def value(self, name: ValueName) -> float | int:
         """A value of the node, recorded: the same when the turn is resumed."""

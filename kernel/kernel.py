@@ -85,16 +85,19 @@ from kernel.syscall.models.model_calls import ModelCalls
 from kernel.syscall.models.quotes import Quotes
 from kernel.syscall.monitor_calls import MonitorCalls
 from kernel.syscall.node_tools import NodeTools
+from kernel.syscall.prompts.prompt_files import PromptFileCalls
 from kernel.syscall.replies import Replies
 from kernel.syscall.settlement import Settlement
 from kernel.syscall.syscalls import SyscallParts, Syscalls
 from kernel.syscall.tool_calls import ToolCalls, ToolParts
 from kernel.syscall.trap_calls import TrapCalls
+from kernel.toolbox.protected import NOTHING_PROTECTED, ProtectedPaths
 from kernel.toolbox.registry import Registry
 from kernel.turn.budget_watch import BudgetWatch
 from kernel.turn.cancels import Cancels, WasCut
 from kernel.turn.divergence import Divergences
 from kernel.turn.opened_sessions import OpenedSessions
+from kernel.turn.partial_answers import PartialAnswers
 from kernel.turn.turn_signals import BudgetsDue, BudgetShort, SessionRead, TurnDiverged, TurnDrained
 from kernel.turn.turns import TurnParts, Turns
 from kernel.turn.value_calls import ValueCalls
@@ -105,7 +108,7 @@ from kernel.worker.workers import Workers
 class Environment:
     """What the kernel is told of its node. ``archive`` asks the archive; it raises HelperLost, HelperRefused. Whatever
     is random comes from ``chance``, what time has passed from ``clock``. ``name``: the node's petname. ``caps``: what
-    questions may cost for each sender and in each tier.
+    questions may cost for each sender and in each tier. ``protected`` is shown by no workspace.
     """
 
     boot: int
@@ -119,6 +122,7 @@ class Environment:
     mesh: MeshPort = field(default_factory=NoMesh)
     name: str = ""
     caps: CostCaps = field(default_factory=CostCaps)
+    protected: ProtectedPaths = NOTHING_PROTECTED
 
 
 class Kernel:
@@ -186,12 +190,14 @@ class Kernel:
         )
         self.router = Router(recorder, self.messaging, self.remote)
         self._replies = Replies(recorder, self.watchers, self.remote.outboxes, settlement)
+        partial = PartialAnswers()
         turn_parts = TurnParts(
             self.messaging.dead_letter,
             self._replies.put,
             settlement.of_turn,
             self.remote.left_to,
             lambda spec: held_tools(spec, registry),
+            partial,
         )
         self.turns = Turns(recorder, self.live, cells, bounds, self.watchers, signals, self.ends, turn_parts)
         self.cancels = Cancels(recorder, self.turns, self.watchers, signals, self.ends, self._replies.put)
@@ -229,12 +235,22 @@ class Kernel:
             recorder, self.live, self.turns, registry, attempts, settlement, tool_parts
         )
         self.model_calls = ModelCalls(
-            recorder, self.turns, registry, gateway, self.watchers, self.feed, self.policy, bounds, env.caps
+            recorder,
+            self.turns,
+            registry,
+            gateway,
+            self.watchers,
+            self.feed,
+            self.policy,
+            bounds,
+            env.caps,
+            partial,
         )
         value_calls = ValueCalls(recorder, self.turns, env.chance)
         self._monitor_calls = MonitorCalls(
             recorder, self.live, self.turns, self.messaging, self.remote, self._downs, self.policy
         )
+        self._prompt_files = PromptFileCalls(recorder, self.turns, env.protected)
         syscall_parts = SyscallParts(
             self.turns,
             self.processes,
@@ -244,6 +260,7 @@ class Kernel:
             self._monitor_calls,
             TrapCalls(recorder, self.turns),
             Quotes(recorder, self.turns, gateway, env.caps),
+            self._prompt_files,
             self.watchers,
             env.log,
         )
@@ -380,6 +397,7 @@ class Kernel:
         await self.remote.close()
         await self.processes.close()
         await self.model_calls.close()
+        await self._prompt_files.close()
         await self.tool_calls.close()
         await self.cells.close()
         await self.workers.close()

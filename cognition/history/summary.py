@@ -43,8 +43,8 @@ class Summary:
     def shown(self) -> tuple[Record, ...]:
         """As a model is shown it: a message of the past, and the answer that it was read."""
         return (
-            {"role": "user", "content": f"{BEGINS}{self.text}]"},
-            {"role": "assistant", "content": "I go on from there."},
+            {"role": "user", "content": f"{BEGINS}{self.text}]", "section": "summary"},
+            {"role": "assistant", "content": "I go on from there.", "section": "summary"},
         )
 
 

@@ -61,7 +61,8 @@ def recall_records(call: ToolCall, result: ToolResult, budget_tokens: int) -> tu
     if not lines:
         return ()
     content = "\n".join((_BEFORE, *lines, _AFTER))
-    return call_record("", [call]), {
+    return {**call_record("", [call]), "section": "memory"}, {
+        "section": "memory",
         "role": "tool",
         "tool_call_id": call.id,
         "name": call.name,

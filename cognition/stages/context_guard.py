@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cognition.context import Record, node_note, system_records
+from cognition.context import Record, node_note
 from cognition.guard.guard import MESSAGE_NOTE, REFUSED, guarded_message, guarded_result
 from cognition.recall.context import TOOL as RECALL_TOOL
 from cognition.recall.context import recall_call, recall_records
+from cognition.stages.prompted import prompted
 from cognition.turn.agent_turn import AgentTurn
 from cognition.turn.outcome import Abort, Continue, Outcome
 
 
 async def context_guard(turn: AgentTurn) -> Outcome:
+    turn = await prompted(turn)
     guarded = guarded_message(turn.message.text, turn.guard)
     if guarded.signals:
         turn.sys.log(f"injection: the message ({guarded.why})")
@@ -32,7 +34,7 @@ async def context_guard(turn: AgentTurn) -> Outcome:
 
 def bare_context(turn: AgentTurn) -> tuple[Record, ...]:
     """System prompt, history and question: what a model is shown where no stage has put a context together."""
-    return (*system_records(turn.config.standing_prompt), *turn.history, turn.question)
+    return (*turn.system, *turn.history, turn.question)
 
 
 async def _recalled(turn: AgentTurn) -> tuple[Record, ...]:

@@ -36,6 +36,7 @@ from cognition.execution.shape import Shape, shape_of
 from cognition.forerunner import note_of
 from cognition.guard.guard import guarded_result
 from cognition.guard.window import TOOL_TOKENS, ContextOverflow, fitted
+from cognition.prompt.shown import sections_of
 from cognition.stages.context_guard import bare_context
 from cognition.turn.agent_turn import AgentTurn, Reply
 from cognition.turn.outcome import Continue, Outcome
@@ -113,6 +114,7 @@ class _Loop:
             top_k=config.top_k,
             max_tokens=config.max_tokens,
             output_schema=config.output_schema,
+            sections=sections_of(self._shown, turn.question, turn.prompt, TOOL_TOKENS * len(tools)),
         )
 
     def _answered(self, answer: ModelAnswer) -> Reply | None:

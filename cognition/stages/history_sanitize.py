@@ -26,6 +26,7 @@ from cognition.history.strategy import (
     to_keep,
 )
 from cognition.history.summary import PROMPT, Summary, cut_at, source_of, summary_of, taken_apart
+from cognition.stages.prompted import prompted
 from cognition.turn.agent_turn import AgentTurn
 from cognition.turn.outcome import Continue, Outcome
 from kernel.abi import Deeds, ModelRequest
@@ -34,12 +35,13 @@ TRUNCATED = "Earlier messages of this conversation are not shown."
 
 
 async def history_sanitize(turn: AgentTurn) -> Outcome:
+    turn = await prompted(turn)
     config = turn.config.history
     summary, records = taken_apart(await turn.sys.history())
     if config.redact_tool_outputs:
         records = list(map(_without_secrets, records))
     exchanges = aged(repaired(records))
-    shown = _Shown(turn, await turn.sys.deeds(), room_of(config, system_records(turn.config.standing_prompt)))
+    shown = _Shown(turn, await turn.sys.deeds(), room_of(config, turn.system))
     if fits(exchanges, shown.beside(summary, exchanges), shown.room):
         return Continue(shown.turn(summary, exchanges), f"{len(exchanges)} exchanges")
     room = shown.room - shown.reserved
@@ -99,7 +101,7 @@ async def _summarised(
 ) -> Summary | None:
     """The records before ``cut`` in a model's words; None when it gave none."""
     asked = (*system_records(PROMPT), {"role": "user", "content": source_of(before, records[:cut])})
-    answer = await turn.ask(ModelRequest(asked, (), turn.provider, turn.model))
+    answer = await turn.ask(ModelRequest(asked, (), turn.provider, turn.model, aside=True))
     if answer.status != "ok" or not answer.text.strip():
         turn.sys.log(f"history: no summary of {cut} records: {answer.text[:200] or 'an empty answer'}")
         return None

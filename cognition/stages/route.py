@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cognition.context import estimate_tokens, system_records
+from cognition.context import estimate_tokens
 from cognition.routing.router import Found, Need, Router, split_name
 from cognition.turn.agent_turn import AgentTurn
 from cognition.turn.outcome import Abort, Continue, Outcome, Skip
@@ -19,7 +19,7 @@ async def route(turn: AgentTurn) -> Outcome:
         return Skip("static: the provider and model of the configuration")
     if config.provider or config.model:
         return Skip(f"the configuration names {config.provider}/{config.model}")
-    shown = (*system_records(config.standing_prompt), *turn.history, turn.question)
+    shown = (*turn.system, *turn.history, turn.question)
     need = Need(turn.complexity, turn.message.sender, sum(map(estimate_tokens, shown)))
     found = router.route(need, await _found(turn, router, need))
     turn.sys.log(f"route: {found.why}")

@@ -12,8 +12,9 @@ from typing import Literal
 
 from cognition.config.agent_config import AgentConfig
 from cognition.config.guard_config import GuardConfig
-from cognition.context import ContextBounds, Record
+from cognition.context import ContextBounds, Record, system_records
 from cognition.failover.asking import Attempt
+from cognition.prompt.sections import PromptSection, joined
 from cognition.routing.router import Router
 from kernel.abi import Message, ModelAnswer, ModelRequest, StageReport, Syscalls
 
@@ -56,7 +57,8 @@ class AgentTurn:
     ``questions``: how many were put. ``task_type``: what kind of work it is, empty as long as no stage has said, and
     ``complexity`` how much of it, from 0 to 1. ``router`` says which model is asked, None where the configuration does.
     ``tier`` and ``context_window`` (in tokens, 0 for unknown) are of what it found, and ``fallbacks`` the models,
-    ``provider/model``, to ask in that order when that one fails. ``notes``: internal records that the session is to
+    ``provider/model``, to ask in that order when that one fails. ``prompt``: the sections of the system prompt, none as
+    long as no stage has made it. ``notes``: internal records that the session is to
     keep before the exchange. ``attempts``: questions that a provider failed to answer. ``guard``: what becomes
     of text that reads like orders. ``reply``: what is to be said, None as long as nobody knows; ``over``: a stage has
     answered or given up before the end. ``stages``: what came of those that ran, in order.
@@ -76,6 +78,7 @@ class AgentTurn:
     model: str = ""
     task_type: str = ""
     complexity: float = UNKNOWN_COMPLEXITY
+    prompt: tuple[PromptSection, ...] = ()
     notes: tuple[Record, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     router: Router | None = None
@@ -120,6 +123,11 @@ class AgentTurn:
     def question(self) -> Record:
         """The message as a record of the session."""
         return self.exchange[0]
+
+    @property
+    def system(self) -> tuple[Record, ...]:
+        """The system prompt as a model is shown it; that of the configuration alone where no stage has made one."""
+        return system_records(joined(self.prompt) if self.prompt else self.config.standing_prompt)
 
     def told(self, reply: Reply) -> AgentTurn:
         """The same turn with that to say."""

@@ -17,7 +17,9 @@ from kernel.abi import (
     ModelAnswer,
     Monitored,
     OutcomeStatus,
+    PromptFile,
     Quote,
+    Section,
     ToolCall,
     ValueName,
 )
@@ -96,6 +98,7 @@ class ModelOptions:
     output_schema: dict[str, Any] | None = None
     retry: bool = True
     after_ms: int = 0
+    aside: bool = False
 
 
 NO_OPTIONS = ModelOptions()
@@ -115,7 +118,7 @@ def said_options(options: ModelOptions | None) -> dict[str, Any]:
 @dataclass(frozen=True, slots=True)
 class ModelQuestion:
     """A question to a model. ``messages``: those that are said; without ``terms`` all of them. ``options`` None: as
-    whoever asks nothing else.
+    whoever asks nothing else. ``sections`` are told beside it, and are no part of what its hash is of.
     """
 
     messages: tuple[dict[str, Any], ...]
@@ -124,6 +127,7 @@ class ModelQuestion:
     model: str = ""
     terms: Terms | None = None
     options: ModelOptions | None = None
+    sections: tuple[Section, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +201,7 @@ ARGUMENTS: dict[str, type[Arguments]] = {
     "trap_exits": Trapping,
     "deeds": Nothing,
     "quote": Quoting,
+    "prompt_files": Nothing,
     **dict.fromkeys(get_args(ValueName), Nothing),
 }
 """Each syscall, and what it takes; a value is one by its name."""
@@ -219,6 +224,13 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptFiles:
+    """Those that there are."""
+
+    files: tuple[PromptFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MonitorRemoved:
     """``found``: the monitor, or the link, was set."""
 
@@ -233,7 +245,16 @@ class Trapped:
 
 
 CallOutcome = (
-    ToolOutcome | ModelAnswer | Value | Deeds | Monitored | MonitorRemoved | Linked | Trapped | Quote
+    ToolOutcome
+    | ModelAnswer
+    | Value
+    | Deeds
+    | PromptFiles
+    | Monitored
+    | MonitorRemoved
+    | Linked
+    | Trapped
+    | Quote
 )
 """What a syscall gives."""
 

@@ -21,12 +21,14 @@ from dataclasses import dataclass, fields
 from typing import Any, Generic, TypeVar
 
 from kernel.abi import (
+    MOST_SECTIONS,
     OPEN_CALLS,
     Deeds,
     Linked,
     ModelAnswer,
     ModelRequest,
     Monitored,
+    PromptFile,
     Quote,
     Syscalls,
     ToolCall,
@@ -47,6 +49,7 @@ from kernel.cell.protocol import (
     MonitorRemoved,
     MonitorTarget,
     Nothing,
+    PromptFiles,
     Quoting,
     ToolOutcome,
     Trapped,
@@ -145,7 +148,13 @@ class CellSyscalls(Syscalls):
         messages = [as_json(message) for message in request.messages]
         said, terms = self._conversation.told(messages)
         question = ModelQuestion(
-            tuple(said), tuple(request.tools), request.provider, request.model, terms, options
+            tuple(said),
+            tuple(request.tools),
+            request.provider,
+            request.model,
+            terms,
+            options,
+            tuple(request.sections[:MOST_SECTIONS]),
         )
         self._whole[round_, 0] = (self._conversation.packed, question) if terms is not None else None
         try:
@@ -161,6 +170,9 @@ class CellSyscalls(Syscalls):
 
     async def deeds(self) -> Deeds:
         return await self._call((self._next_round(), 0), "deeds", Nothing(), Deeds)
+
+    async def prompt_files(self) -> tuple[PromptFile, ...]:
+        return (await self._call((self._next_round(), 0), "prompt_files", Nothing(), PromptFiles)).files
 
     async def value(self, name: ValueName) -> float | int:
         return (await self._call((self._next_round(), 0), name, Nothing(), Value)).value

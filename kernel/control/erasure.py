@@ -24,7 +24,7 @@ from kernel.operations.operation import Handler, Nothing
 from kernel.slices.mailboxes import Mail
 from kernel.state.after_durable import AfterDurable
 from kernel.state.in_transit_records import decision_record
-from kernel.state.record_forms import DEEDS, ERASING, EXIT, SESSION, TURN_EVENT
+from kernel.state.record_forms import DEEDS, ERASING, EXIT, FILES, SESSION, TURN_EVENT
 from kernel.state.recorder import ledger_errors
 from kernel.state.state import State
 from kernel.upkeep.erasure import Plan, Selection, as_json
@@ -139,7 +139,9 @@ class ErasureControl:
                 StateChange(ERASING, str(number), msgpack.packb(ranges)),
             )
         for address, session in plan.sessions:
-            unit.add(*(StateChange(table, f"{address}\n{session}", None) for table in (SESSION, DEEDS)))
+            unit.add(
+                *(StateChange(table, f"{address}\n{session}", None) for table in (SESSION, DEEDS, FILES))
+            )
         seen = [turn for turn in plan.turns if turn in self._state.turn_logs]
         unit.add(*(StateChange(TURN_EVENT, turn, None) for turn in seen))
         for ident in plan.documents:

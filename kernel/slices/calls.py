@@ -17,6 +17,7 @@ from kernel.model.machines.machine import event_of
 from kernel.model.machines.turn_states import TURN_EVENTS, TurnEvent
 from kernel.model.rows import as_bytes, as_flag, as_list, as_number, as_rows, as_text, made, row
 from kernel.slice import Handler, Slice, Told
+from kernel.slices.history.told_files import ToldFiles
 from kernel.slices.mailboxes import turn_id
 from kernel.slices.turns import Call, Turn, Turns, rank
 from kernel.values import cut_bytes
@@ -109,8 +110,9 @@ class Calls(Slice):
         6: lambda rows: _changed(rows, lambda call: [*call, "", False, ""]),
     }
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: Turns, files: ToldFiles) -> None:
         self._turns = turns
+        self._files = files
         self.intents = OpenIntents()
         self.kept: dict[str, int] = {}
         self.kept_bytes = 0
@@ -127,6 +129,7 @@ class Calls(Slice):
             "model.quoted": lambda told: self._give(
                 told, "quote", "", {name: told.body[name] for name in ("against", "number")}
             ),
+            "sys.files": self._given_files,
             "monitor.set": self._monitor,
             "monitor.removed": self._demonitor,
             "monitor.traps": lambda told: self._give(
@@ -200,6 +203,9 @@ class Calls(Slice):
 
     def _value(self, told: Told) -> None:
         self._give(told, told.body["op"], "", {"value": told.body["value"]})
+
+    def _given_files(self, told: Told) -> None:
+        self._give(told, "prompt_files", "", {"result": self._files.texts_of(told.body)})
 
     def _monitor(self, told: Told) -> None:
         body = told.body

@@ -37,12 +37,13 @@ from kernel.values import canonical, check_depth
 DEEDS = "deeds"
 ERASING = "erasing"
 EXIT = "exit"
+FILES = "files"
 INBOX = "inbox"
 NUMBERING = "numbering"
 PIDS = "pids"
 SESSION = "session"
 TURN_EVENT = "turn_event"
-TABLES = (DEEDS, DOCUMENT, ERASING, EXIT, INBOX, NUMBERING, PIDS, SESSION, TURN_EVENT)
+TABLES = (DEEDS, DOCUMENT, ERASING, EXIT, FILES, INBOX, NUMBERING, PIDS, SESSION, TURN_EVENT)
 
 DEEPEST = 510
 """Levels of lists and maps that msgpack writes, less the one around a session that is handed to a cell."""
@@ -87,6 +88,13 @@ def _inbound_said(value: str) -> bool:
 def _json_object(value: str) -> bool:
     found = json.loads(value)
     return type(found) is dict and bool(canonical(found))
+
+
+def _told_files(value: str) -> bool:
+    found = json.loads(value)
+    return type(found) is list and all(
+        type(each) is list and [*map(type, each)] == [str, str, str] for each in found
+    )
 
 
 def _known(events: Events[Any], kind: str) -> Rule:
@@ -180,6 +188,7 @@ FORMS: Mapping[str, Reads] = {
     "budget.warned": _reads("address resource percent", resource=_RESOURCES.__contains__, percent=_number),
     "tool.verdict": _reads("turn decision", lack="ordinal tool reasons"),
     "sys.value": _reads("turn ordinal call_hash op value"),
+    "sys.files": _reads("turn ordinal call_hash files new", files=_told_files, new=_json_object),
     "monitor.set": _reads(
         "turn ordinal call_hash ref target address pid peer rights why",
         lack="link watcher_pid",
@@ -357,11 +366,14 @@ def _erasing(key: str, value: bytes | None) -> Change:
     return Change(ERASING, key, value)
 
 
-def _deeds(key: str, value: bytes | None) -> Change:
-    address, session = key.split("\n", 1)
-    if value is not None:
-        raise ValueError("what a session has done is in its entries; here it is only forgotten")
-    return Change(DEEDS, (address, session), None)
+def _only_forgotten(table: str) -> Callable[[str, bytes | None], Change]:
+    def reader(key: str, value: bytes | None) -> Change:
+        address, session = key.split("\n", 1)
+        if value is not None:
+            raise ValueError(f"{table} of a session are in its entries; here they are only forgotten")
+        return Change(table, (address, session), None)
+
+    return reader
 
 
 def _exit(key: str, value: bytes | None) -> Change:
@@ -412,9 +424,10 @@ def _number_in(text: str) -> int:
 
 
 _READERS: Mapping[str, Callable[[str, bytes | None], Change]] = {
-    DEEDS: _deeds,
+    DEEDS: _only_forgotten(DEEDS),
     ERASING: _erasing,
     EXIT: _exit,
+    FILES: _only_forgotten(FILES),
     INBOX: _inbox,
     NUMBERING: _numbering,
     PIDS: _pids,

@@ -24,6 +24,7 @@ from kernel.slices.dead_letters import DeadLetters
 from kernel.slices.documents import Documents
 from kernel.slices.feed.turn_logs import TurnLogs
 from kernel.slices.history.deeds import DeedsOfSessions
+from kernel.slices.history.told_files import ToldFiles
 from kernel.slices.in_transit import InTransit
 from kernel.slices.mail.keyed import KeyedMessages
 from kernel.slices.mail.subscriptions import Subscriptions
@@ -47,7 +48,17 @@ HEARS: Mapping[str, tuple[str, ...]] = {
     "process.exited": ("monitors", "slots", "turns", "accounts"),
     "process.felled": ("slots",),
     "process.ending": ("slots",),
-    "process.slot": ("monitors", "traps", "sessions", "deeds", "subscriptions", "slots", "accounts", "keyed"),
+    "process.slot": (
+        "monitors",
+        "traps",
+        "sessions",
+        "deeds",
+        "told_files",
+        "subscriptions",
+        "slots",
+        "accounts",
+        "keyed",
+    ),
     "message.accepted": ("mail", "traces", "tally", "accounts", "turn_logs"),
     "message.sent": ("crossings", "traces", "tally", "accounts"),
     "process.suspended": ("slots",),
@@ -86,6 +97,7 @@ HEARS: Mapping[str, tuple[str, ...]] = {
     "budget.changed": ("accounts",),
     "budget.warned": ("accounts",),
     "sys.value": ("calls",),
+    "sys.files": ("told_files", "calls"),
     "monitor.set": ("calls", "monitors"),
     "monitor.removed": ("calls", "monitors"),
     "monitor.traps": ("calls", "traps"),
@@ -123,7 +135,8 @@ class State:
         self.keyed = KeyedMessages()
         self.subscriptions = Subscriptions(self.slots)
         self.turns = Turns(self.mail)
-        self.calls = Calls(self.turns)
+        self.told_files = ToldFiles(self.turns)
+        self.calls = Calls(self.turns, self.told_files)
         self.turn_logs = TurnLogs(self.turns)
         self.deeds = DeedsOfSessions(self.turns)
         self.monitors = Monitors(self.slots, self.turns)

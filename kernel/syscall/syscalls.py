@@ -35,6 +35,8 @@ from kernel.state.recorder import Recorder
 from kernel.syscall.models.model_calls import ModelCalls
 from kernel.syscall.models.quotes import Quotes
 from kernel.syscall.monitor_calls import MonitorCalls
+from kernel.syscall.prompts.prompt_files import OP as PROMPT_FILES
+from kernel.syscall.prompts.prompt_files import PromptFileCalls
 from kernel.syscall.tool_calls import ToolCalls
 from kernel.syscall.trap_calls import TrapCalls
 from kernel.turn.progress import no_progress
@@ -57,6 +59,7 @@ class SyscallParts:
     monitor_calls: MonitorCalls
     trap_calls: TrapCalls
     quotes: Quotes
+    prompt_files: PromptFileCalls
     watchers: Watchers
     log: Callable[..., None]
 
@@ -171,6 +174,8 @@ class Syscalls:
                 self._parts.quotes.asked(process, turn, ordinal, call.args)
             case Trapping():
                 self._parts.trap_calls.asked(process, turn, ordinal, call.args)
+            case Nothing() if call.op == PROMPT_FILES:
+                self._parts.prompt_files.asked(process, turn, ordinal)
             case Nothing():
                 self._parts.value_calls.asked(process, turn, ordinal, call.op)
 

@@ -177,7 +177,8 @@ class Cancels:
 
     def _add(self, unit: Unit, mail: Mail, turn: Turn | None, why: str) -> None:
         if turn is not None:
-            self._turns.add_end(unit, turn, End(self._pid_at(mail), "cancelled", why, []))
+            left = self._turns.left_by(turn, why)
+            self._turns.add_end(unit, turn, End(self._pid_at(mail), "cancelled", why, left))
             return
         body = {"id": mail.id, "to": mail.to, "why": why}
         unit.add(Draft("message.cancelled", body, 0, mail.id, mail.trace, mail.seq))

@@ -42,6 +42,7 @@ from kernel.state.recorder import Recorder
 from kernel.state.unit import Unit
 from kernel.turn.divergence import draft_divergence
 from kernel.turn.histories import Histories
+from kernel.turn.partial_answers import PartialAnswers
 from kernel.turn.stage_reports import shown_stages
 from kernel.turn.turn_signals import BudgetsDue, BudgetShort, SessionRead, TurnDiverged, TurnDrained
 from kernel.values import cut_bytes, plain, sha256_hex, text_of
@@ -77,6 +78,7 @@ class TurnParts:
     settle: Callable[[Turn], list[Draft]]
     left_to: Callable[[str], frozenset[str] | None]
     tools_of: Callable[[ProcessSpec], frozenset[str]]
+    partial: PartialAnswers
 
 
 class Turns:
@@ -418,8 +420,12 @@ class Turns:
         if turn is None or self.has_ended(turn.id):
             return False
         self._cells.end_turn(process.pid, turn.id, why)
-        self._end(process, turn, status, why, [])
+        self._end(process, turn, status, why, self.left_by(turn, why))
         return True
+
+    def left_by(self, turn: Turn, why: str) -> list[dict[str, Any]]:
+        """What the session keeps of a turn that is ended before it came to its end."""
+        return self._parts.partial.left_by(turn, why)
 
     def diverge(self, process: LiveProcess, turn: Turn, call: Call, asked: dict[str, Any]) -> None:
         """A resumed turn asked something else than ``call``: park it. Raises LedgerUnavailable, and then nothing is

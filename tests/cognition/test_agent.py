@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from cognition.agent import Agent
+from cognition.agent import FAILED, Agent
 from cognition.config.agent_config import DEFAULT_SYSTEM_PROMPT
 from cognition.context import ContextBounds
 from cognition.errors import ConfigurationError
+from cognition.prompt.sections import RULES, SECRETS
 from cognition.providers.base import OfferedTool, Question
 from cognition.providers.offline import Offline
 from cognition.turn.order import ORDER
@@ -85,7 +86,7 @@ def test_an_answer_without_tools_is_the_reply_and_both_are_remembered() -> None:
     )
     assert [stage.stage for stage in result.stages] == [stage.name for stage in ORDER]
     assert node.requests[0].messages == (
-        {"role": "system", "content": DEFAULT_SYSTEM_PROMPT},
+        {"role": "system", "content": "\n\n".join((DEFAULT_SYSTEM_PROMPT, RULES, SECRETS))},
         {"role": "user", "content": "hello"},
     )
 
@@ -96,7 +97,7 @@ def test_configuration_reaches_the_model_and_offers_only_tools_that_are_wanted_a
         node,
         of=agent(system_prompt="Be brief.", provider="p", model="m", tools=["file_read", "file_write"]),
     )
-    assert node.requests[0].messages[0] == {"role": "system", "content": "Be brief."}
+    assert node.requests[0].messages[0]["content"].startswith("Be brief.\n\n# Rules")
     assert (node.requests[0].provider, node.requests[0].model) == ("p", "m")
     assert node.requests[0].tools == ("file_read",)
 
@@ -185,7 +186,7 @@ def test_a_model_that_asks_for_tools_even_then_is_stopped() -> None:
     result = turn(node, of=agent(execution={"max_tool_rounds": 3}))
     assert result.status == "error" and "after 3 rounds" in result.reply
     assert len(node.rounds) == 3 and len(node.requests) == 4
-    assert result.remember[-1] == {"role": "assistant", "content": result.reply}
+    assert result.remember[-1] == {"role": "assistant", "content": result.reply + FAILED}
 
 
 def test_the_same_call_with_the_same_result_is_told_refused_and_the_end() -> None:

@@ -162,6 +162,7 @@ class CellFuzz:
             "model": "",
             "terms": None,
             "options": None,
+            "sections": [],
         }
         result = {"reply": "r", "remember": [{"a": [1, "b"]}], "status": "ok", "stages": []}
         kinds: tuple[Callable[[], list[Any]], ...] = (

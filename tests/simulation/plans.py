@@ -80,6 +80,7 @@ class Plans:
             "model": "",
             "terms": None,
             "options": None,
+            "sections": [],
         }
         return {"op": "model", "args": args}
 

@@ -539,6 +539,7 @@ async def _kernel(
         mesh=mesh,
         name=context.name,
         caps=cost_caps(config.settings),
+        protected=context.protected,
     )
     registry = Registry(builtin_declarations())
     if sources:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chain.entry.fields import BOOL, DIGEST, NUMBER, TEXT, TEXTS, WHOLE
+from chain.entry.fields import BOOL, DIGEST, JSON, NUMBER, TEXT, TEXTS, WHOLE
 from chain.entry.kind import CALL_HASH, ORDINAL, TURN, kind
 
 SYSCALLS = (
@@ -16,6 +16,21 @@ SYSCALLS = (
         value=(
             NUMBER,
             "what it was given; of deeds the newest entry by then: what it was told follows from those",
+        ),
+    ),
+    kind(
+        "sys.files",
+        "a process was given the files of its workspace that stand in its system prompt",
+        turn=TURN,
+        ordinal=ORDINAL,
+        call_hash=CALL_HASH,
+        files=(
+            JSON,
+            "JSON of [name, SHA-256 of what of its text is shown, what is to be said of it] for each",
+        ),
+        new=(
+            JSON,
+            "JSON of those texts by their SHA-256 that the session was not told with its sys.files before",
         ),
     ),
     kind(

@@ -101,6 +101,11 @@ TURNS = (
             "its result are the content] (in entries of older builds absent: none)",
         ),
         truncated=(BOOL, "whether new was cut at the limit"),
+        sections=(
+            JSON,
+            "JSON of what the process says that they are made of: [name, source, tokens, first message, how many "
+            "messages, and of one alone from which to which character, 0 for all]; not in older entries",
+        ),
     ),
     kind(
         "model.answered",

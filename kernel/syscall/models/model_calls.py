@@ -54,8 +54,10 @@ from kernel.syscall.models.model_question import (
     refused_question,
     resolve,
 )
+from kernel.syscall.models.model_sections import shown_sections
 from kernel.toolbox.registry import Registry
 from kernel.turn.divergence import shown
+from kernel.turn.partial_answers import PartialAnswers
 from kernel.turn.turns import Turns
 from kernel.values import canonical
 
@@ -64,10 +66,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A question that is put to a model, and the message that its turn handles."""
+    """A question that is put to a model, and the message that its turn handles. ``aside``: see
+    :class:`kernel.abi.ModelRequest`.
+    """
 
     asking: Asking
     message: str
+    aside: bool
 
 
 class ModelCalls:
@@ -84,8 +89,10 @@ class ModelCalls:
         policy: Policy,
         bounds: Bounds,
         caps: CostCaps,
+        partial: PartialAnswers,
     ) -> None:
         self._recorder = recorder
+        self._partial = partial
         self._turns = turns
         self._registry = registry
         self._gateway = gateway
@@ -292,8 +299,9 @@ class ModelCalls:
             partial(self._answered, process.pid, turn, ordinal, self._asked_of(resolved)),
             partial(self._feed.void, turn.id, ordinal, "attempt"),
         )
-        self._running[stream] = Running(asking, turn.mail.id)
-        begin = partial(self._begin, stream, asking, (question.asked.options or NO_OPTIONS).after_ms / 1000)
+        options = question.asked.options or NO_OPTIONS
+        self._running[stream] = Running(asking, turn.mail.id, options.aside)
+        begin = partial(self._begin, stream, asking, options.after_ms / 1000)
         if allowance.payers or allowance.scopes:  # nobody is paid for what may be lost with the node
             self._after.do(begin, recorded)
         else:
@@ -370,6 +378,7 @@ class ModelCalls:
             "prefix_count": 0,
             "pieces": "[]",
             "results": "[]",
+            "sections": shown_sections(question.asked.sections),
         }
         return Draft("model.asked", body, process.pid, turn.id, turn.mail.trace, turn.started_seq)
 
@@ -390,8 +399,10 @@ class ModelCalls:
                 raise
             except Exception:
                 del self._running[stream]
+                self._partial.whole(stream)
                 raise
             del self._running[stream]
+            self._partial.whole(stream)
             if call.outcome is not None:  # else the turn has ended meanwhile, and nobody waits
                 self._answer(turn, call)
 
@@ -416,16 +427,18 @@ class ModelCalls:
             return
         if notice.op == "slot":
             running.asking.queued(waits=args.get("waits") is True)
-        elif notice.op == "delta":
+        elif notice.op == "delta" and not running.aside:
             self._shown(stream, running, args)
 
     def _shown(self, stream: str, running: Running, args: dict[str, Any]) -> None:
         turn, _, ordinal = stream.partition(":")
         if args.get("reset"):
+            self._partial.whole(stream)
             self._feed.void(turn, ordinal, "attempt")
             self._watchers.emit(running.message, {"event": "delta", "reset": True})
         else:
             text = str(args.get("text", ""))
+            self._partial.said(stream, text)
             self._feed.said(turn, ordinal, text)
             self._watchers.emit(running.message, {"event": "delta", "text": text})
 
@@ -458,6 +471,7 @@ class ModelCalls:
     def _stop(self, stream: str) -> None:
         self._running.pop(stream).asking.stop()
         self._feed.settle(*stream.split(":"))
+        self._partial.whole(stream)
         self._recorder.not_any_more(("answered", stream))
 
     async def close(self) -> None:

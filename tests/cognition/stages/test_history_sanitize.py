@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
 
 from cognition.config.agent_config import AgentConfig, HistoryConfig
-from cognition.context import estimate_tokens, is_node_note
+from cognition.context import estimate_tokens, is_node_note, system_records
 from cognition.history.deeds import digest, not_shown
 from cognition.history.extract import extract
 from cognition.history.strategy import LEAST_ROOM, MESSAGES, fits
 from cognition.history.summary import BEGINS, PROMPT, SOURCE_BYTES, cut_at, source_of, summary_of, taken_apart
+from cognition.prompt.sections import joined, prompt_sections
 from cognition.stages.history_sanitize import history_sanitize
 from cognition.turn.agent_turn import AgentTurn
 from cognition.turn.outcome import Continue
@@ -32,7 +34,13 @@ def exchanges(count: int, size: int = 0, begin: int = 0) -> list[dict[str, Any]]
 
 
 def stage(node: Node, **history: Any) -> AgentTurn:
-    config = AgentConfig(system_prompt="s", history=HistoryConfig(**history))  # which takes four tokens
+    """``max_tokens`` is what there is beside the sections that every prompt has."""
+    config = AgentConfig(system_prompt="s")
+    if "max_tokens" in history:
+        history["max_tokens"] += (
+            sum(map(estimate_tokens, system_records(joined(prompt_sections(config))))) - 4
+        )
+    config = replace(config, history=HistoryConfig(**history))
     outcome = asyncio.run(history_sanitize(begun_turn(node=node, config=config)))
     assert isinstance(outcome, Continue)
     return outcome.turn

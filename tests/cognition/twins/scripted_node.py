@@ -16,6 +16,7 @@ from kernel.abi import (
     ModelAnswer,
     ModelRequest,
     Monitored,
+    PromptFile,
     Quote,
     Syscalls,
     ToolCall,
@@ -36,6 +37,7 @@ class Node(Syscalls):
         self.done = Deeds()
         self.against: dict[str, str] = {}
         self.quoted: list[tuple[str, ...]] = []
+        self.files: tuple[PromptFile, ...] = ()
 
     async def call_tool(self, name: str, arguments: str | dict[str, Any]) -> ToolResult:
         raise AssertionError("the agent proposes whole rounds")
@@ -65,6 +67,9 @@ class Node(Syscalls):
 
     async def deeds(self) -> Deeds:
         return self.done
+
+    async def prompt_files(self) -> tuple[PromptFile, ...]:
+        return self.files
 
     async def value(self, name: ValueName) -> float | int:
         return 4

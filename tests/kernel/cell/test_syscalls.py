@@ -58,7 +58,14 @@ def test_a_question_goes_on_from_the_one_before_and_can_be_said_whole() -> None:
             ["call", 7, "t1", round_, 0, "model"] for round_ in (0, 1, 1)
         ]
         whole, told, again = (frame[6] for frame in sent)
-        rest = {"tools": ["ask"], "provider": "p", "model": "m", "terms": None, "options": None}
+        rest = {
+            "tools": ["ask"],
+            "provider": "p",
+            "model": "m",
+            "terms": None,
+            "options": None,
+            "sections": [],
+        }
         assert whole == {"messages": [user("one")], **rest}
         assert (told["messages"], told["terms"]["pieces"]) == ([changing], [[0, 1], 1])
         assert [msgpack.unpackb(message) for message in again.pop("messages")] == [user("one"), user("two")]

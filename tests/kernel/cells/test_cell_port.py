@@ -105,6 +105,7 @@ MODEL = {
     "model": "",
     "terms": None,
     "options": None,
+    "sections": [],
 }
 REFERS = {**MODEL, "terms": {"count": 1, "hash": "00", "pieces": [[0, 1], 1]}}
 

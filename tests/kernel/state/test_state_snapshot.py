@@ -165,6 +165,8 @@ def records_of(choices: list[tuple[int, int, int, int]]) -> list[Step]:
             "budget.warned": {"address": who, "resource": "tokens", "percent": 80},
             "tool.verdict": {**call, "decision": ("allow", "deny")[a % 2]},
             "sys.value": {**call, "call_hash": "h", "op": "now", "value": (0.5, 7)[c % 2]},
+            "sys.files": {**call, "call_hash": "h", "files": f'[["A.md","d{b % 3}",""]]',
+                          "new": f'{{"d{b % 3}":"x"}}'},
             "monitor.set": {**call, "call_hash": "h", "ref": f"r{b % 6}", "target": "x", "address": "/a", "pid": c % 2,
                             "peer": "", "rights": ["x"], "why": "", "link": bool(b % 2), "watcher_pid": c % 3},
             "monitor.traps": {**call, "call_hash": "h", "on": bool(b % 3), "before": False, "rights": ["x"]},
@@ -186,6 +188,7 @@ def records_of(choices: list[tuple[int, int, int, int]]) -> list[Step]:
             ("session", f"{who}\nmain", msgpack.packb([{"n": seq, "text": "é" * 10 * old}])),
             ("session", f"{who}\nmain", None),
             ("deeds", f"{who}\nmain", None),
+            ("files", f"{who}\nmain", None),
             ("inbox", f"o\n{old}", msgpack.packb([f"m{old}", "why"])),
             ("inbox", f"o\n{old}", None),
             ("numbering", "o", msgpack.packb(100 * b)),
@@ -353,7 +356,7 @@ def test_the_formats_are_these() -> None:
     assert FORMAT == 4
     assert {name: one.FORMAT for name, one in example().slices.items()} == {
         "boots": 1, "pids": 1, "slots": 13, "traces": 1, "documents": 4, "mail": 4, "keyed": 2, "turns": 5,
-        "subscriptions": 1, "calls": 7, "deeds": 1,
+        "subscriptions": 1, "calls": 7, "deeds": 1, "told_files": 1,
         "monitors": 2, "traps": 1, "accounts": 4, "crossings": 5, "dead": 5, "tally": 2, "sessions": 1,
         "turn_logs": 1,
     }  # fmt: skip
@@ -553,7 +556,7 @@ def test_a_snapshot_of_format_3_is_read_whole_but_for_the_entries_of_outcomes_an
     old = State(*LIMITS)
     restore_state(old, former(3))
     now = without_ends_in_turns(without_outcome_entries(example()))
-    lost = {"deeds": None, "turn_logs": None}
+    lost = dict.fromkeys(("deeds", "told_files", "turn_logs"))
     assert {**view(old), **lost} == {**view(without_times_of_exits(now)), **lost}
 
 
@@ -562,7 +565,7 @@ def test_a_snapshot_of_format_2_lacks_who_made_a_slot_and_what_came_of_a_message
     restore_state(old, former(2))
     assert [slot.made_by for slot in old.slots.values()] == ["operator", "operator"]
     assert (old.traces.messages(TRACE), now.traces.messages(TRACE)) == (0, 2)
-    lost = dict.fromkeys(("slots", "traces", "deeds", "turn_logs"))
+    lost = dict.fromkeys(("slots", "traces", "deeds", "told_files", "turn_logs"))
     assert {**view(old), **lost} == {**view(now), **lost}
 
 
@@ -574,7 +577,7 @@ def test_a_snapshot_of_format_1_lacks_parked_turns_and_intents_that_outlive_thei
     assert [doubt.id for doubt in old.doubts()] == ["t4:1.0"]
     assert [turn.diverged for turn in old.turns.values()] == ["", ""]
     assert (old.boots.count, old.boots.configured, old.boots.accepted) == (1, {}, set())
-    lost = dict.fromkeys(("slots", "traces", "boots", "turns", "calls", "deeds", "turn_logs"))
+    lost = dict.fromkeys(("slots", "traces", "boots", "turns", "calls", "deeds", "told_files", "turn_logs"))
     assert {**view(old), **lost} == {**view(now), **lost}
 
 
@@ -616,7 +619,9 @@ def test_a_part_that_a_former_format_must_have_or_did_not_have_is_refused() -> N
 # -- damage ----------------------------------------------------------------------------------------------------------
 
 
-LATER = ("turn_logs", "traces", "monitors", "traps", "keyed", "subscriptions", "accounts", "deeds")
+LATER = (
+    "turn_logs", "traces", "monitors", "traps", "keyed", "subscriptions", "accounts", "deeds", "told_files",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", list(State(*LIMITS).slices))

@@ -30,7 +30,7 @@ from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.kernel_twin import Delivery, Twin, answer_of
 
 SCHEMA = {"type": "object", "properties": {"age": {"type": "integer"}}}
-ALL = ModelOptions(0.5, 0.9, 40, 100, SCHEMA, False, 5)
+ALL = ModelOptions(0.5, 0.9, 40, 100, SCHEMA, False, 5, True)
 REST = {"messages": [{"role": "user", "content": "?"}], "tools": ["a"], "provider": "p", "model": "m"}
 
 

@@ -44,7 +44,7 @@ def known_of(messages: list[Any]) -> Messages:
 
 
 def asked(args: dict[str, Any], base: Base) -> Question:
-    question = read(ModelQuestion, {"terms": None, "options": None, **args})
+    question = read(ModelQuestion, {"terms": None, "options": None, "sections": [], **args})
     reading = read_question(question, base, 1024, 10**6)
     while True:
         try:

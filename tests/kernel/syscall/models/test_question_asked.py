@@ -91,7 +91,15 @@ def test_a_question_that_is_refused_is_known_by_why() -> None:
 def test_a_question_has_as_many_messages_as_the_limit_says_and_no_more() -> None:
     two = read(
         ModelQuestion,
-        {"terms": None, "options": None, "messages": [{}, {}], "tools": [], "provider": "", "model": ""},
+        {
+            "terms": None,
+            "options": None,
+            "sections": [],
+            "messages": [{}, {}],
+            "tools": [],
+            "provider": "",
+            "model": "",
+        },
     )
     with pytest.raises(Invalid, match=r"^model request of 2 messages, limit 1$"):
         next(read_question(two, Base(), 1, 10**6))
@@ -183,6 +191,7 @@ def in_terms(base: Base, records: list[Any], most_bytes: int = 10**6, pieces: An
         "model": "m",
         "terms": terms,
         "options": None,
+        "sections": [],
     }
     reading = read_question(read(ModelQuestion, args), base, 1024, most_bytes)
     while True:

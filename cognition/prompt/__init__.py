@@ -1,0 +1,1 @@
+"""The system prompt out of its sections, and what each question is made of."""

@@ -1,0 +1,1 @@
+"""What of a workspace stands in what its process shows a model."""
