@@ -25,6 +25,9 @@ class Bounds:
     agent_subtree: int = 1_000  # below the uppermost agent
     peer_processes: int = 1_000  # that count to one peer: what it made here, and all below
     agent_spawns_per_trace: int = 100  # by agents, because of one message from outside
+    agent_sessions: int = 1_000  # of chats, that one agent keeps; the one that slept the longest goes
+    running_sessions: int = 64  # of these; the one idle longest falls asleep
+    session_idle_s: float = 900.0  # after which a session falls asleep
     processes_per_cell: int = 512
     warm_cells: int = 4  # spare at most, for processes that want cells of their own at once
     start_timeout_s: float = 10.0

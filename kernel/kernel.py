@@ -36,6 +36,7 @@ from kernel.chance import Chance
 from kernel.clock import Clock, LoopClock
 from kernel.helper.helpers import HelperNotice, Helpers, WorkerSeen
 from kernel.memory.memory import Ask, Memory, no_archive
+from kernel.message.chat_sessions import ChatSessions
 from kernel.message.downs import Downs
 from kernel.message.events import Events
 from kernel.message.expiries import Expiries
@@ -73,6 +74,7 @@ from kernel.process.process_signals import (
     ProcessRunning,
     SlotGoing,
     SlotGone,
+    SlotWoken,
     SlotWritten,
 )
 from kernel.process.processes import Processes
@@ -189,6 +191,7 @@ class Kernel:
             env.mesh,
         )
         self.router = Router(recorder, self.messaging, self.remote)
+        self.chats = ChatSessions(recorder, self.messaging, self.processes, self.live, bounds, env.clock)
         self._replies = Replies(recorder, self.watchers, self.remote.outboxes, settlement)
         partial = PartialAnswers()
         turn_parts = TurnParts(
@@ -308,7 +311,8 @@ class Kernel:
                 ),
             ),
             EngineLost: (log.engine_lost,),
-            SlotWritten: (lambda said: processes.begin(said.address),),
+            SlotWritten: (lambda said: processes.begin(said.address), lambda said: self.chats.look()),
+            SlotWoken: (lambda said: processes.woken(said.address), lambda said: self.chats.look()),
             ProcessRunning: (
                 lambda said: self._budget_watch.running(said.address),
                 lambda said: turns.deliver_next(said.address),
@@ -389,11 +393,13 @@ class Kernel:
         self.processes.boot()
         self._budget_watch.recover()
         self._expiries.look()
+        self.chats.look()
 
     async def close(self) -> None:
         """Stop everything that runs; mail, turns and slots stay as they are for the next boot."""
         self.helpers.closing = True
         self._expiries.close()
+        self.chats.close()
         await self.remote.close()
         await self.processes.close()
         await self.model_calls.close()

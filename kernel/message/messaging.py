@@ -188,6 +188,10 @@ class Messaging:
         down = self._state.slots.down(address)
         if down is not None:
             raise Refused(f"{down.address} is {down.state}; weftos start {down.address} brings it back")
+        return self.put_at(unit, out, address)
+
+    def put_at(self, unit: Unit, out: Outgoing, address: str) -> Accepted:
+        """The same for a process that is there and up, or is made, or started, in the same unit."""
         why = self._no_room(out, address)
         accepted = self.accept(unit, out, address)
         if why:
@@ -199,7 +203,8 @@ class Messaging:
         is. Raises what policy has against it else, or besides.
         """
         asker, send = out.asked_by(), SendMessage(address, out.text_bytes, out.size_bytes)
-        verdict, mailbox = self._policy.judge(asker, send), self._state.slots[address].spec.mailbox
+        verdict, slot = self._policy.judge(asker, send), self._state.slots.get(address)
+        mailbox = None if slot is None else slot.spec.mailbox
         if verdict.decision == "allow":
             return ""
         why = "; ".join(verdict.reasons)

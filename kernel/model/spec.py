@@ -39,6 +39,7 @@ _TEXTS = (
     "strategy",
     "auto_shutdown",
     "on_logical",
+    "session",
 )
 
 
@@ -56,6 +57,7 @@ class ProcessSpec:
     ``budget`` None: what it uses comes out of what is above it alone.
     ``turn_timeout_s``: how long one of its turns may take, where that is less than the node allows; None: no less.
     ``mailbox`` None: as large as the node allows, and what finds no room is refused.
+    ``session``: the chat, ``channel:chat``, whose messages to what is above it this one handles; empty for none.
     """
 
     name: str
@@ -77,6 +79,7 @@ class ProcessSpec:
     budget: Budget | None = None
     turn_timeout_s: float | None = None
     mailbox: Mailbox | None = None
+    session: str = ""
 
     def check(self) -> list[str]:
         """Every fault at once, empty when there is none."""

@@ -161,6 +161,19 @@ class Admission:
         body = {"address": address, "made_by": maker, "parent": parent, "spec": spec.to_json()}
         return Draft("process.spawned", body, pid, "", trace, cause)
 
+    def draft_session(self, spec: ProcessSpec, agent: str, trace: bytes, cause: int) -> Draft:
+        """The entry that makes a session of a chat with ``agent``, whether that runs just now or comes back: a message
+        for it is on its way.
+        """
+        if faults := spec_faults(spec):
+            raise Invalid("; ".join(faults))
+        if self._effects.closed:
+            raise Unavailable("the node is stopping")
+        self._check_fits(spec, agent)
+        self._check_nothing_removed(join(agent, spec.name))
+        self._policy.require(PERSON, SpawnProcess(spec, agent))
+        return self.entry_of(spec, agent, 0, trace, cause, PERSON)
+
     def _check_up(self, parent: str) -> None:
         """A child begins below what runs, up to the root."""
         if self._effects.closed:

@@ -17,6 +17,13 @@ class SlotWritten(Signal):
 
 
 @dataclass(frozen=True, slots=True)
+class SlotWoken(Signal):
+    """A slot that was stopped is written as running: its process is to begin."""
+
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessRunning(Signal):
     """A process at ``address`` takes turns from now on."""
 

@@ -40,6 +40,7 @@ from kernel.model.states import (
     ProcessState,
     is_blameless,
     is_logical,
+    shutdown_because,
 )
 from kernel.operations.rights.budgets import PAUSED_BY, Resource
 from kernel.policy.pipeline import Policy
@@ -72,6 +73,7 @@ from kernel.supervision.reducer import (
     Exited,
     Flags,
     GiveUp,
+    Phase,
     Remove,
     Restart,
     RestartDue,
@@ -262,6 +264,45 @@ class Processes:
                 f"{slot.parent}, which supervises {address}, does not run: what is below it is down with it"
             )
         return slot
+
+    def may_sleep(self, address: str) -> bool:
+        """Whether :meth:`sleep` can be asked for now."""
+        supervisor, child = self.supervisors.get(parent_of(address)), self.supervisors.child(address)
+        return (
+            supervisor is not None
+            and supervisor.closing is None
+            and child is not None
+            and child.phase is Phase.UP
+        )
+
+    def sleep(self, address: str, why: str) -> None:
+        """Stop a slot for a while, ``why``: it is down without being left, and :meth:`woken` has it begin again."""
+        slot = self._state.slots[address]
+        self.slots.change(slot, SlotState.STOPPED, why)
+        self._event(slot.parent, Stop(name_of(address), why, -1, shutdown_because(why)))
+
+    def wake(self, address: str) -> Draft:
+        """What writes that a slot that sleeps is to run; when that is written, it begins."""
+        body = {"address": address, "state": str(SlotState.RUNNING), "why": ""}
+        return Draft("process.slot", body, 0, "", b"", self._state.slots[address].spawned_seq)
+
+    def woken(self, address: str) -> None:
+        """Start a slot that was just written as running; one whose parent ends, or does not run, starts with it."""
+        child = self.supervisors.child(address)
+        if child is None:
+            self.begin(address)
+        elif child.phase is Phase.NONE and not self.supervisors.is_ending(parent_of(address)):
+            self._event(parent_of(address), Start(name_of(address)))
+
+    def falls_asleep(self, address: str) -> bool:
+        """Whether what runs at ``address`` has been told to end and has not ended yet."""
+        child = self.supervisors.child(address)
+        return child is not None and child.phase is Phase.STOPPING
+
+    def let_go(self, address: str, why: str) -> None:
+        """Remove a slot at which nothing runs, with all that is of it."""
+        self.slots.forget_tree(address, why)
+        self._unlist(address)
 
     def check_suspend(self, address: str) -> Slot:
         """Raises what :meth:`suspend` would."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 from chain.ledger.ledger import PREVIOUS, Draft
@@ -42,6 +43,7 @@ class MessageControl:
 
     async def send(self, asked: Asked, request: Send) -> Sent:
         inbound = inbound_of(request)
+        await self._prepare(request, inbound)
         key = _key(request, inbound)
         if key and (earlier := self._earlier(request, key)) is not None:
             return await self._again(asked, request, earlier)
@@ -103,6 +105,7 @@ class MessageControl:
         if self._kernel.watchers.count >= self._kernel.env.bounds.watchers:
             raise Busy(f"{self._kernel.env.bounds.watchers} messages are being watched, the limit")
         inbound = inbound_of(request)
+        await self._prepare(request, inbound)
         key = _key(request, inbound)
         if key and (earlier := self._earlier(request, key)) is not None:
             asked.record(**_said(request), again=earlier.id)
@@ -168,7 +171,7 @@ class MessageControl:
         reply can be waited for.
         """
         target, session = request.named, session_of(request.session, inbound)
-        abroad = "@" in target and self._kernel.remote.split(target)[1] is not None
+        abroad = self._is_abroad(target)
         if "@" not in target:
             self._kernel.messaging.resolve(target)
         seq, trace = asked.record(**{**_said(request), "session": session})
@@ -187,7 +190,21 @@ class MessageControl:
         )
         unit = self._kernel.recorder.unit()
         with refusal_recorded(self._kernel, target, trace, seq):
-            return unit, self._kernel.router.put(unit, out)
+            if abroad or inbound is None or not inbound.chat:
+                return unit, self._kernel.router.put(unit, out)
+            return unit, self._kernel.chats.put(unit, replace(out, target=self._here(target)), inbound)
+
+    async def _prepare(self, request: Said, inbound: Inbound | None) -> None:
+        """See that the session of a chat can take a message. What is checked after it is so until that is written."""
+        if inbound is not None and inbound.chat and not self._is_abroad(request.named):
+            await self._kernel.chats.prepare(self._here(request.named), inbound)
+
+    def _is_abroad(self, target: str) -> bool:
+        return "@" in target and self._kernel.remote.split(target)[1] is not None
+
+    def _here(self, target: str) -> str:
+        """A target of this node, without its name."""
+        return target.rpartition("@")[0] if "@" in target else target
 
 
 def inbound_of(request: Said) -> Inbound | None:

@@ -69,7 +69,7 @@ class Slots(Table[str, Slot]):
     """All of them, in the order in which they were spawned."""
 
     NAME = "slots"
-    FORMAT = 13
+    FORMAT = 14
     MIGRATIONS = {  # noqa: RUF012
         1: lambda rows: [[*each, OPERATOR] for each in as_rows(rows)],
         2: lambda rows: rows,  # a spec without a strategy is read as one_for_one
@@ -83,6 +83,7 @@ class Slots(Table[str, Slot]):
         10: lambda rows: rows,  # a spec without turn_timeout_s is held to the node's
         11: lambda rows: [[*each, False] for each in as_rows(rows)],
         12: lambda rows: rows,  # a spec without a mailbox has the node's
+        13: lambda rows: rows,  # and one without a session is of no chat
     }
 
     def __init__(self) -> None:
@@ -91,6 +92,7 @@ class Slots(Table[str, Slot]):
         self._children: dict[str, dict[str, Slot]] = {}
         self._in_order = InOrder(self._children)
         self._named: dict[str, dict[str, Slot]] = {}
+        self._sessions: dict[str, dict[str, Slot]] = {}
         self._below: Counter[tuple[str, str]] = Counter()
         self._directly_below: Counter[tuple[str, str]] = Counter()
         self._workspaces: Counter[str] = Counter()
@@ -191,12 +193,17 @@ class Slots(Table[str, Slot]):
         self._count(slot)
         self._children.setdefault(slot.parent, {})[address] = slot
         self._named.setdefault(slot.spec.name, {})[address] = slot
+        if slot.spec.session:
+            self._sessions.setdefault(slot.parent, {})[address] = slot
 
     def _remove(self, slot: Slot) -> None:
         address = slot.address
         self._uncount(slot)
         del self._slots[address]
-        for table, key in ((self._children, slot.parent), (self._named, slot.spec.name)):
+        listed = [(self._children, slot.parent), (self._named, slot.spec.name)]
+        if slot.spec.session:
+            listed.append((self._sessions, slot.parent))
+        for table, key in listed:
             del table[key][address]
             if not table[key]:
                 del table[key]
@@ -208,6 +215,8 @@ class Slots(Table[str, Slot]):
             self._of_peer[slot.address] = peer
             self._by_peer[peer] += 1
         self._workspaces[slot.spec.workspace] += 1
+        if slot.spec.session:  # of these an agent has a number of its own
+            return
         self._directly_below[slot.parent, peer] += 1
         for above in ancestors(slot.address):
             self._below[above, peer] += 1
@@ -217,12 +226,16 @@ class Slots(Table[str, Slot]):
         if peer:
             _less(self._by_peer, peer)
         _less(self._workspaces, slot.spec.workspace)
+        if slot.spec.session:
+            return
         _less(self._directly_below, (slot.parent, peer))
         for above in ancestors(slot.address):
             _less(self._below, (above, peer))
 
     def below(self, address: str, maker: MadeBy = OPERATOR) -> int:
-        """How many slots there are below ``address``, however deep, that count to the peer ``maker``, or to no peer."""
+        """How many slots there are below ``address``, however deep, that count to the peer ``maker``, or to no peer;
+        without sessions of chats.
+        """
         return self._below[address, _peer(maker)]
 
     def directly_below(self, address: str, maker: MadeBy = OPERATOR) -> int:
@@ -240,6 +253,14 @@ class Slots(Table[str, Slot]):
     def children(self, address: str) -> list[Slot]:
         """Slots directly below ``address``, in the order they were spawned."""
         return list(self._children.get(address, {}).values())
+
+    def sessions(self, agent: str) -> list[Slot]:
+        """Those of its children that are sessions of chats, in the order they were spawned."""
+        return list(self._sessions.get(agent, {}).values())
+
+    def agents_with_sessions(self) -> list[str]:
+        """The addresses that have any."""
+        return list(self._sessions)
 
     def tree(self, address: str) -> Iterator[str]:
         """``address`` and every one below it, in the order they were spawned."""

@@ -355,7 +355,7 @@ def test_the_formats_are_these() -> None:
     }
     assert FORMAT == 4
     assert {name: one.FORMAT for name, one in example().slices.items()} == {
-        "boots": 1, "pids": 1, "slots": 13, "traces": 1, "documents": 4, "mail": 4, "keyed": 2, "turns": 5,
+        "boots": 1, "pids": 1, "slots": 14, "traces": 1, "documents": 4, "mail": 4, "keyed": 2, "turns": 5,
         "subscriptions": 1, "calls": 7, "deeds": 1, "told_files": 1,
         "monitors": 2, "traps": 1, "accounts": 4, "crossings": 5, "dead": 5, "tally": 2, "sessions": 1,
         "turn_logs": 1,
@@ -497,7 +497,7 @@ def test_a_later_format_is_refused() -> None:
 
 def test_a_later_format_of_a_slice_is_refused_and_so_is_a_slice_that_nobody_knows() -> None:
     parts = msgpack.unpackb(encode_state(example()))
-    for name, pair, said in (("slots", [14, []], "'slots'.* has format 14"), ("moods", [1, []], "'moods'")):
+    for name, pair, said in (("slots", [15, []], "'slots'.* has format 15"), ("moods", [1, []], "'moods'")):
         slices = {**parts["slices"], name: pair}
         with pytest.raises(ForeignDataError, match=said):
             restore_state(State(*LIMITS), msgpack.packb({**parts, "slices": slices}))

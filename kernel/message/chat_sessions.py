@@ -1,0 +1,194 @@
+"""Messages of chats, each to the session of its chat: a process below the agent that they were sent to, which is made,
+or woken, in the unit that accepts the message, and falls asleep when nothing was said to it for a while.
+
+So no message is accepted for a session that is not there: a node that ends in between starts it at its next boot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import fields
+
+from chain.ledger.ledger import Draft
+from kernel.abi import Inbound
+from kernel.bounds import Bounds
+from kernel.clock import Clock, Timer
+from kernel.errors import Busy, Conflict, Refused
+from kernel.message.chats import IDLE, Room, Seen, is_asleep, process_name, room, session_spec
+from kernel.message.message_signals import MessageArrived
+from kernel.message.messaging import Accepted, Messaging, Outgoing
+from kernel.model.address import child_of
+from kernel.model.address import parent as parent_of
+from kernel.model.inbound import session_key
+from kernel.model.states import ProcessState
+from kernel.process.live import LiveTable
+from kernel.process.process_signals import SlotWoken, SlotWritten
+from kernel.process.processes import Processes
+from kernel.slices.tree.slots import Slot
+from kernel.state.recorder import Recorder
+from kernel.state.unit import Unit
+
+LOOKS = 4
+"""So often a session is looked at in the time after which it falls asleep."""
+LOOK_S = 60.0
+ENDS_S = 10.0
+"""What one that falls asleep may take for it while its next message waits at the door."""
+FALLS_S = 0.001
+NO_ROOM = "its agent has no room for more sessions, and it slept the longest"
+
+
+class ChatSessions:
+    """``look`` has those fall asleep that are idle, and is told when there may be one."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        messaging: Messaging,
+        processes: Processes,
+        live: LiveTable,
+        bounds: Bounds,
+        clock: Clock,
+    ) -> None:
+        self._recorder = recorder
+        self._state = recorder.state
+        self._messaging = messaging
+        self._processes = processes
+        self._live = live
+        self._bounds = bounds
+        self._clock = clock
+        self._timer: Timer | None = None
+
+    # -- a message of a chat -------------------------------------------------------------------------------------
+
+    def address_of(self, target: str, inbound: Inbound) -> str:
+        """Where the session of a chat with ``target`` is, or would be. Raises NotFound, Refused."""
+        address, key = self._messaging.resolve(target), session_key(inbound)
+        slot = self._state.slots[address]
+        if slot.spec.session == key:
+            return address
+        if slot.spec.session:
+            raise Refused(f"{address} is the session of chat {slot.spec.session}: send to {slot.parent}")
+        if slot.spec.type != "worker":
+            raise Refused(f"{address} is a supervisor: it takes no messages")
+        return child_of(address, process_name(key))
+
+    async def prepare(self, target: str, inbound: Inbound) -> None:
+        """Before a message of a chat is put: wait until its session, if that is about to fall asleep, has; and make
+        room for it, if there is a way. Raises NotFound, Refused, Busy.
+        """
+        address, until_s = self.address_of(target, inbound), self._clock.now_s() + ENDS_S
+        while self._processes.falls_asleep(address):
+            if self._clock.now_s() > until_s:
+                raise Busy(f"{address} is ending; try again when weftos ps shows it running")
+            await asyncio.sleep(FALLS_S)
+        slot = self._state.slots.get(address)
+        if slot is None or is_asleep(slot):
+            found = self._room(address, slot)
+            if found.sleeps:
+                self._processes.sleep(found.sleeps, IDLE)
+            if found.goes:
+                self._processes.let_go(found.goes, NO_ROOM)
+
+    def put(self, unit: Unit, out: Outgoing, inbound: Inbound) -> Accepted:
+        """Add a message to a unit, and before it what has its session run. Raises NotFound, Refused, Busy, Conflict,
+        and what policy has against it.
+        """
+        address, key = self.address_of(out.target, inbound), session_key(inbound)
+        slot = self._state.slots.get(address)
+        if slot is None:
+            self._make(unit, out, address, key)
+            unit.say(SlotWritten(address))
+        elif slot.spec.session != key:
+            raise Conflict(
+                f"{address} is no session of chat {key}, and has its name: weftos rm {address} frees it"
+            )
+        elif is_asleep(slot):
+            self._wake(unit, slot)
+            unit.say(SlotWoken(address))
+        else:
+            self._check_up(address)
+        accepted = self._messaging.put_at(unit, out, address)
+        unit.say(MessageArrived(address))
+        return accepted
+
+    def _make(self, unit: Unit, out: Outgoing, address: str, key: str) -> None:
+        agent = parent_of(address)
+        self._check_up(agent)
+        self._check_room(address, None)
+        spec = session_spec(self._state.slots[agent].spec, key)
+        unit.add(self._processes.admission.draft_session(spec, agent, out.trace, out.cause))
+
+    def _wake(self, unit: Unit, slot: Slot) -> None:
+        """It is as its agent is by now."""
+        self._check_up(slot.parent)
+        self._check_room(slot.address, slot)
+        spec = session_spec(self._state.slots[slot.parent].spec, slot.spec.session)
+        if spec != slot.spec:
+            changed = [
+                item.name
+                for item in fields(spec)
+                if getattr(spec, item.name) != getattr(slot.spec, item.name)
+            ]
+            body = {"address": slot.address, "spec": spec.to_json(), "fields": changed}
+            unit.add(Draft("process.changed", body, 0, "", b"", slot.spawned_seq))
+        unit.add(self._processes.wake(slot.address))
+
+    def _check_up(self, address: str) -> None:
+        down = self._state.slots.down(address)
+        if down is not None:
+            raise Refused(f"{down.address} is {down.state}; weftos start {down.address} brings it back")
+
+    # -- room ----------------------------------------------------------------------------------------------------
+
+    def _room(self, address: str, slot: Slot | None) -> Room:
+        """For the session at ``address``, which has its ``slot`` or is to have one."""
+        seen = map(self._seen, self._state.slots.sessions(parent_of(address)))
+        return room(
+            seen, self._bounds.running_sessions, None if slot is not None else self._bounds.agent_sessions
+        )
+
+    def _check_room(self, address: str, slot: Slot | None) -> None:
+        found = self._room(address, slot)
+        if found.why or found.sleeps:
+            why = found.why or "one of its sessions has yet to fall asleep"
+            raise Busy(f"{parent_of(address)}: {why}; try again when one of them has ended")
+
+    def _seen(self, slot: Slot) -> Seen:
+        if slot.state in ("stopped", "parked"):
+            return Seen(slot.address, False, not is_asleep(slot), slot.last_exit.time_us)
+        process = self._live.at(slot.address)
+        since_s = 0.0 if process is None else process.since_s
+        return Seen(slot.address, True, not self._is_idle(slot), since_s)
+
+    def _is_idle(self, slot: Slot) -> bool:
+        """Whether it runs, nothing is asked of it, and nothing is on its way to it."""
+        process, address = self._live.at(slot.address), slot.address
+        if process is None or process.state is not ProcessState.RUNNING or process.turn or process.draining:
+            return False
+        if slot.suspended or self._state.mail.get(address) or self._state.slots.child_count(address):
+            return False
+        return not self._state.monitors.count_of(address) and self._processes.may_sleep(address)
+
+    # -- sleep ---------------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """There may be sessions: look at them from time to time."""
+        if self._timer is None and self._state.slots.agents_with_sessions():
+            look_s = min(LOOK_S, self._bounds.session_idle_s / LOOKS)
+            self._timer = self._clock.later(look_s, self._due)
+
+    def close(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _due(self) -> None:
+        self._timer = None
+        if not self._recorder.is_behind:
+            before_s = self._clock.now_s() - self._bounds.session_idle_s
+            for agent in self._state.slots.agents_with_sessions():
+                for slot in self._state.slots.sessions(agent):
+                    process = self._live.at(slot.address)
+                    if process is not None and process.since_s <= before_s and self._is_idle(slot):
+                        self._processes.sleep(slot.address, IDLE)
+        self.look()

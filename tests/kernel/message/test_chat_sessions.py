@@ -1,0 +1,253 @@
+"""Messages of chats go to sessions: one process for each, made with its message, alone in its faults, woken again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel.bounds import Bounds
+from kernel.errors import Busy, Conflict, Refused
+from kernel.message.chats import is_asleep
+from kernel.operations.messages import Messages
+from kernel.operations.processes import Processes
+from kernel.operations.spawning import Spawning
+from tests.kernel.control.test_control import control_of, on_control
+from tests.kernel.turn.test_turns import on_twin
+from tests.kernel.twins.doors import Doors
+from tests.kernel.twins.kernel_twin import LIMIT_S, Twin
+
+QUICK = Bounds(session_idle_s=0.02)
+
+
+def of(chat: str, **more: Any) -> dict[str, Any]:
+    return {"channel": "telegram", "chat": chat, **more}
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async def look() -> None:
+        while not holds():
+            await asyncio.sleep(0.001)
+
+    await asyncio.wait_for(look(), LIMIT_S)
+
+
+def asleep(twin: Twin, address: str) -> Callable[[], bool]:
+    def holds() -> bool:
+        slot = twin.kernel.state.slots.get(address)
+        return slot is not None and is_asleep(slot) and twin.kernel.live.at(address) is None
+
+    return holds
+
+
+def test_a_slow_chat_blocks_no_other_and_each_is_one_process(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
+        first, second, other = await asyncio.gather(
+            control(Messages.send, "ada", "one", **of("42")),
+            control(Messages.send, "ada", "two", **of("42")),
+            control(Messages.send, "ada", "three", **of("43")),
+        )
+        assert first["address"] == second["address"] == "/user/ada/telegram.42"
+        assert other["address"] == "/user/ada/telegram.43"
+        found = {
+            (at.message.text, at.message.session): at for at in [await twin.delivery(), await twin.delivery()]
+        }
+        assert set(found) == {("one", "telegram:42"), ("three", "telegram:43")}
+        assert len(await twin.entries("process.spawned")) == 4  # /user, ada and two sessions
+        twin.finish(found["one", "telegram:42"])
+        assert (await twin.delivery()).message.text == "two"
+        plain = await control(Messages.send, "ada", "four")
+        assert plain["address"] == "/user/ada"
+        again = await control(Messages.send, "/user/ada/telegram.43", "five", **of("43"))
+        assert again["address"] == "/user/ada/telegram.43"
+        with pytest.raises(Refused, match="is the session of chat telegram:42: send to /user/ada"):
+            await control(Messages.send, "/user/ada/telegram.42", "six", **of("43"))
+
+    on_control(tmp_path, body)
+
+
+def test_a_node_that_ends_between_the_acceptance_and_the_start_loses_nothing(tmp_path: Path) -> None:
+    async def first(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
+        twin.cells.silent = True
+        await control(Messages.send, "ada", "one", **of("42"))
+
+    async def then(twin: Twin) -> None:
+        at = await twin.delivery()
+        assert (at.message.text, at.message.session) == ("one", "telegram:42")
+
+    on_control(tmp_path, first)
+    on_twin(tmp_path, then)
+
+
+def test_one_that_is_idle_falls_asleep_and_the_next_message_finds_its_history(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
+        await control(Messages.send, "ada", "one", **of("42"))
+        twin.finish(await twin.delivery(), remember=[{"role": "user", "content": "one"}])
+        await until(asleep(twin, "/user/ada/telegram.42"))
+        pid = twin.kernel.state.slots["/user/ada/telegram.42"].pid
+        await control(Messages.send, "ada", "two", **of("42"))
+        at = await twin.delivery()
+        assert at.history == [{"role": "user", "content": "one"}]
+        assert at.pid > pid
+        assert [process.address for process in twin.kernel.live.all()].count("/user/ada/telegram.42") == 1
+
+    on_control(tmp_path, body, bounds=QUICK)
+
+
+def test_a_message_for_one_that_sleeps_outlasts_the_node_that_was_to_wake_it(tmp_path: Path) -> None:
+    async def first(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
+        await control(Messages.send, "ada", "one", **of("42"))
+        twin.finish(await twin.delivery())
+        await until(asleep(twin, "/user/ada/telegram.42"))
+        twin.cells.silent = True
+        await control(Messages.send, "ada", "two", **of("42"))
+
+    async def then(twin: Twin) -> None:
+        assert (await twin.delivery()).message.text == "two"
+
+    async def sleeps(twin: Twin, control: Doors) -> None:
+        twin.finish(await twin.delivery())
+        await until(asleep(twin, "/user/ada/telegram.42"))
+
+    async def stays(twin: Twin) -> None:
+        assert twin.kernel.live.at("/user/ada/telegram.42") is None
+        await control_of(twin)(Messages.send, "ada", "three", **of("42"))
+        assert (await twin.delivery()).message.text == "three"
+
+    on_control(tmp_path, first, bounds=QUICK)
+    on_twin(tmp_path, then)
+    on_control(tmp_path, sleeps, bounds=QUICK)
+    on_twin(tmp_path, stays)
+
+
+def test_one_with_something_to_do_does_not_fall_asleep(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
+        for chat in ("busy", "idle"):
+            await control(Messages.send, "ada", "one", **of(chat))
+        found = {at.message.session: at for at in [await twin.delivery(), await twin.delivery()]}
+        twin.finish(found["telegram:idle"])
+        await until(asleep(twin, "/user/ada/telegram.idle"))
+        assert twin.kernel.live.at("/user/ada/telegram.busy") is not None
+
+    on_control(tmp_path, body, bounds=QUICK)
+
+
+def test_beyond_the_limit_the_one_idle_longest_sleeps_and_when_all_are_busy_it_is_said(
+    tmp_path: Path,
+) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
+        for chat in ("a", "b"):
+            await control(Messages.send, "ada", "one", **of(chat))
+            twin.finish(await twin.delivery())
+        await control(Messages.send, "ada", "one", **of("c"))
+        await twin.delivery()
+        await until(asleep(twin, "/user/ada/telegram.a"))
+        await control(Messages.send, "ada", "two", **of("b"))
+        await twin.delivery()
+        with pytest.raises(Busy, match="/user/ada: 2 sessions are busy, the limit of one agent; try again"):
+            await control(Messages.send, "ada", "two", **of("a"))
+        refused = await twin.entries("message.refused")
+        assert len(refused) == 1
+        assert len(await twin.entries("process.spawned")) == 5
+
+    on_control(tmp_path, body, bounds=Bounds(running_sessions=2))
+
+
+def test_of_too_many_the_one_that_slept_longest_goes_with_its_history(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
+        slots, sessions = twin.kernel.state.slots, twin.kernel.state.sessions
+        for chat in ("a", "b"):
+            await control(Messages.send, "ada", "one", **of(chat))
+            twin.finish(await twin.delivery(), remember=[{"said": chat}])
+            await until(asleep(twin, f"/user/ada/telegram.{chat}"))
+        await control(Messages.send, "ada", "one", **of("c"))
+        await twin.delivery()
+        await until(lambda: "/user/ada/telegram.a" not in slots)
+        assert [key[1] for key in sessions] == ["telegram:b"]
+        assert "/user/ada/telegram.b" in slots
+
+    on_control(tmp_path, body, bounds=Bounds(session_idle_s=0.02, agent_sessions=2))
+
+
+def test_one_chat_that_crashes_again_and_again_takes_down_nobody_else(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
+        await control(Messages.send, "ada", "steady", **of("good"))
+        good = await twin.delivery()
+        pids = [process.pid for process in twin.kernel.live.all() if "bad" not in process.address]
+        for number in range(9):
+            await control(Messages.send, "ada", f"poison {number}", **of("bad"))
+        slots = twin.kernel.state.slots
+        crashed = 0
+        while slots["/user/ada/telegram.bad"].state != "parked":
+            at = await twin.delivery()
+            twin.crash(at)
+            crashed += 1
+            await asyncio.sleep(0)
+        await until(lambda: not twin.kernel.state.mail.get("/user/ada/telegram.bad"))
+        dead = await twin.entries("message.dead")
+        assert len(dead) == 9
+        assert {record.body["reason"] for record in dead} <= {"down", "poison"}
+        assert all("telegram.bad" in record.body["why"] or "poison" in record.body["why"] for record in dead)
+        assert [process.pid for process in twin.kernel.live.all()] == pids
+        assert slots["/user/ada"].restarts == 0
+        twin.finish(good, "fine")
+        with pytest.raises(Refused, match=r"telegram\.bad is parked; weftos start /user/ada/telegram\.bad"):
+            await control(Messages.send, "ada", "more", **of("bad"))
+
+    on_control(tmp_path, body, bounds=Bounds(turn_attempts=2))
+
+
+def test_a_child_that_is_no_session_is_handed_no_chat(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
+        await control(Spawning.spawn, "telegram.42", under="/user/ada")
+        with pytest.raises(
+            Conflict, match=r"telegram.42 is no session of chat telegram:42, and has its name"
+        ):
+            await control(Messages.send, "ada", "one", **of("42"))
+
+    on_control(tmp_path, body)
+
+
+def test_the_crash_of_the_agent_leaves_its_sessions_in_their_turns(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
+        await control(Messages.send, "ada", "one", **of("42"))
+        session = await twin.delivery()
+        await control(Messages.send, "ada", "plain")
+        twin.crash(await twin.delivery())
+        assert (await twin.delivery()).message.text == "plain"
+        process = twin.kernel.live.at("/user/ada/telegram.42")
+        assert process is not None and process.turn == session.turn
+
+    on_control(tmp_path, body)
+
+
+def test_a_stopped_agent_takes_no_message_of_a_chat_and_one_that_is_back_wakes_its_sessions(
+    tmp_path: Path,
+) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
+        await control(Messages.send, "ada", "one", **of("42"))
+        twin.finish(await twin.delivery())
+        await until(asleep(twin, "/user/ada/telegram.42"))
+        await control(Processes.stop, "ada")
+        for chat in ("42", "43"):
+            with pytest.raises(Refused, match="/user/ada is stopped"):
+                await control(Messages.send, "ada", "two", **of(chat))
+        await control(Processes.start, "ada")
+        await control(Messages.send, "ada", "three", **of("42"))
+        assert (await twin.delivery()).message.text == "three"
+
+    on_control(tmp_path, body, bounds=QUICK)
