@@ -108,6 +108,6 @@ def test_the_tool_takes_fields_of_a_spawn_with_their_choices() -> None:
 
 def test_a_child_is_kept_with_the_fields_of_a_spawn_and_their_types() -> None:
     kept, wanted = get_type_hints(ProcessSpec), get_type_hints(SpawnRequest)
-    assert set(kept) - {"type", "config", "template"} <= set(wanted)
+    assert set(kept) - {"type", "config", "template", "session"} <= set(wanted)
     assert (kept["restart"], kept["isolation"]) == (Restart, Isolation)
     assert set(OF_A_BEHAVIOUR) < set(DEFAULTS)
