@@ -69,6 +69,7 @@ class Bounds:
     turn_attempts: int = 5  # incarnations that crash in it
     turn_losses: int = 20  # those whose cell dies, in it, and nobody is to blame
     calls_per_round: int = 64
+    worker_calls_per_turn: int = 5  # of one turn that are with workers at once; the others wait
     syscalls_per_turn: int = 1_000
     same_calls: int = 100  # of a tool, in a row in one turn, alike and with the same result; 0: any number
     failed_calls: int = 50  # of tools, or of models, in a row in one turn; 0: any number

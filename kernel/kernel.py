@@ -31,7 +31,7 @@ from kernel.cells.cell_events import (
 )
 from kernel.cells.cell_log import CellLog
 from kernel.cells.cells import Cells
-from kernel.cells.launcher import BehaviourEntry, CellLauncher
+from kernel.cells.launcher import BehaviourEntry, CellLauncher, Told
 from kernel.chance import Chance
 from kernel.clock import Clock, LoopClock
 from kernel.helper.helpers import HelperNotice, Helpers, WorkerSeen
@@ -63,6 +63,7 @@ from kernel.peer.remote_calls import QuestionWithdrawn
 from kernel.peer.router import Router
 from kernel.policy.pipeline import Policy
 from kernel.policy.proposal import Gate
+from kernel.policy.rules.in_force import NothingRuled, Rules
 from kernel.policy.scope import held_tools
 from kernel.process.ends import Ends
 from kernel.process.live import LiveTable
@@ -100,7 +101,7 @@ from kernel.turn.cancels import Cancels, WasCut
 from kernel.turn.divergence import Divergences
 from kernel.turn.opened_sessions import OpenedSessions
 from kernel.turn.partial_answers import PartialAnswers
-from kernel.turn.turn_signals import BudgetsDue, BudgetShort, SessionRead, TurnDiverged, TurnDrained
+from kernel.turn.turn_signals import BudgetsDue, BudgetShort, SessionRead, TimeOver, TurnDiverged, TurnDrained
 from kernel.turn.turns import TurnParts, Turns
 from kernel.turn.value_calls import ValueCalls
 from kernel.worker.workers import Workers
@@ -110,7 +111,8 @@ from kernel.worker.workers import Workers
 class Environment:
     """What the kernel is told of its node. ``archive`` asks the archive; it raises HelperLost, HelperRefused. Whatever
     is random comes from ``chance``, what time has passed from ``clock``. ``name``: the node's petname. ``caps``: what
-    questions may cost for each sender and in each tier. ``protected`` is shown by no workspace.
+    questions may cost for each sender and in each tier. ``protected`` is shown by no workspace. ``rules``: what
+    configuration says of the calls and the time of a turn.
     """
 
     boot: int
@@ -125,6 +127,7 @@ class Environment:
     name: str = ""
     caps: CostCaps = field(default_factory=CostCaps)
     protected: ProtectedPaths = NOTHING_PROTECTED
+    rules: Rules = field(default_factory=NothingRuled)
 
 
 class Kernel:
@@ -201,6 +204,8 @@ class Kernel:
             self.remote.left_to,
             lambda spec: held_tools(spec, registry),
             partial,
+            env.rules,
+            Told(env.behaviours),
         )
         self.turns = Turns(recorder, self.live, cells, bounds, self.watchers, signals, self.ends, turn_parts)
         self.cancels = Cancels(recorder, self.turns, self.watchers, signals, self.ends, self._replies.put)
@@ -233,6 +238,7 @@ class Kernel:
             bounds,
             f"{env.boot:016x}",
             env.chance,
+            env.rules,
         )
         self.tool_calls = ToolCalls(
             recorder, self.live, self.turns, registry, attempts, settlement, tool_parts
@@ -357,6 +363,7 @@ class Kernel:
             BudgetShort: (lambda said: self._budget_watch.short(said.address, said.resource),),
             WasCut: (self.cancels.was_cut,),
             TurnCut: (self.tool_calls.cut,),
+            TimeOver: (self.model_calls.time_over,),
             QuestionDropped: (self.remote.dropped,),
             QuestionWithdrawn: (self._withdrawn,),
             PeerRefused: (lambda said: self.remote.on_refused(said.who, said.why),),

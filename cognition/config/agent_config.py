@@ -6,12 +6,13 @@ Tokens are those of :func:`cognition.context.estimate_tokens`. Times are in the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, MaxLen
 
 from cognition.config.failover_config import FailoverConfig
+from cognition.config.tools_config import Tools, wants
+from cognition.config.workspace_config import WorkspaceConfig
 
 DEFAULT_SYSTEM_PROMPT = (
     "You are an agent that runs as a process on a weftos node. Do what the message asks, with the tools you "
@@ -51,26 +52,35 @@ class HistoryConfig:
 class ExecutionConfig:
     """``max_tool_rounds``: how often the tools that a model asks for are run; then it is asked once more, without
     tools. ``parallel_tools``: whether the calls of one answer are made at once, or one behind the other.
+    ``tool_timeout_secs``: what a call may take where ``[agent.tools.NAME]`` says nothing of it, and the tool itself
+    not less. ``total_timeout_secs``: what a turn may take, but for what it waits for a person, for a place at its
+    provider, or before it asks again. ``stream``: whether who watches sees an answer while it is made.
+    ``load_tools``: the first question offers one small tool, by which the model has others offered.
     """
 
     max_tool_rounds: Annotated[int, Ge(1), Le(1_000)] = 25
     parallel_tools: bool = True
+    tool_timeout_secs: Annotated[float, Gt(0), Le(3_600)] = 30.0
+    total_timeout_secs: Annotated[float, Gt(0), Le(604_800)] = 120.0
+    stream: bool = True
+    load_tools: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """``provider`` and ``model``: empty for the node's own. ``tools``: names, or patterns such as ``file_*``, of those
-    that are offered of what the process may use; None: all. ``recall_tokens``: what is recalled before the model is
-    asked; 0: nothing is. An empty ``system_prompt`` means the default. ``temperature``, ``top_p`` and ``top_k``: how an
-    answer is drawn, where the provider takes such a thing; ``max_tokens``: how long it may be. ``output_schema``: the
-    JSON Schema of an answer; None: any text. ``context_window``: the tokens of a question and its
-    answer that a model takes, where no route says it of the model; 0: nobody has said it, and nothing is held to it.
+    """``provider`` and ``model``: empty for the node's own. ``tools``: which are offered of what the process may use,
+    and how each may be used (:mod:`cognition.config.tools_config`). ``recall_tokens``: what is recalled before the
+    model is asked; 0: nothing is. An empty ``system_prompt`` means the default. ``temperature``, ``top_p`` and
+    ``top_k``: how an answer is drawn, where the provider takes such a thing; ``max_tokens``: how long it may be.
+    ``output_schema``: the JSON Schema of an answer; None: any text. ``context_window``: the tokens of a question and
+    its answer that a model takes, where no route says it of the model; 0: nobody has said it, and nothing is held to
+    it. ``voice_mode``: answers are made to be spoken: short, and without marks that are made to be seen.
     """
 
     provider: Word = ""
     model: Word = ""
     system_prompt: Text = ""
-    tools: Words | None = None
+    tools: Tools = None
     recall_tokens: Tokens = RECALL_TOKENS
     temperature: Annotated[float, Ge(0), Le(2)] = 0.7
     max_tokens: Annotated[int, Ge(1), Le(10_000_000)] = 4_096
@@ -78,14 +88,16 @@ class AgentConfig:
     top_k: Annotated[int, Ge(1), Le(100_000)] = 40
     output_schema: dict[str, Any] | None = None
     context_window: Tokens = 0
+    voice_mode: bool = False
     pipeline: PipelineConfig = field(default_factory=PipelineConfig)
     history: HistoryConfig = field(default_factory=HistoryConfig)
     execution: ExecutionConfig = field(default_factory=ExecutionConfig)
     failover: FailoverConfig = field(default_factory=FailoverConfig)
+    workspace: WorkspaceConfig = field(default_factory=WorkspaceConfig)
 
     def wants(self, tool: str) -> bool:
         """Whether a tool is to be offered, as far as this says."""
-        return self.tools is None or any(fnmatchcase(tool, pattern) for pattern in self.tools)
+        return wants(self.tools, tool)
 
     @property
     def standing_prompt(self) -> str:

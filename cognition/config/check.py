@@ -14,7 +14,7 @@ from functools import cache
 from math import isfinite
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
+from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen, Predicate
 
 from cognition.errors import ConfigurationError
 
@@ -62,7 +62,8 @@ def faults_of(kind: Any, given: Any, key: str = "") -> Iterator[Fault]:
         if not any(given == each and type(given) is type(each) for each in arguments):
             yield Fault(key, f"must be {_listed(arguments)}{_shown(given)}")
     elif origin in (Union, types.UnionType):
-        yield from _faults_of_optional(arguments, given, key)
+        if given is not None or type(None) not in arguments:
+            yield from _faults_of_member(arguments, given, key)
     elif origin is tuple:
         yield from _faults_of_list(arguments[0], given, key)
     elif origin is dict or origin is Mapping:
@@ -86,10 +87,26 @@ def _faults_of_table(kind: Any, given: Any, key: str) -> Iterator[Fault]:
     yield from (Fault(_joined(key, name), "is missing") for name in required if given.get(name) is None)
 
 
-def _faults_of_optional(kinds: tuple[Any, ...], given: Any, key: str) -> Iterator[Fault]:
-    if given is not None or type(None) not in kinds:
-        [kind] = [each for each in kinds if each is not type(None)]
-        yield from faults_of(kind, given, key)
+def _faults_of_member(kinds: tuple[Any, ...], given: Any, key: str) -> Iterator[Fault]:
+    present = [each for each in kinds if each is not type(None)]
+    if len(present) > 1 and not isinstance(given, list | tuple | Mapping):
+        yield Fault(key, f"must be a list or a table{_shown(given)}")
+    else:
+        yield from faults_of(member(kinds, given), given, key)
+
+
+def member(kinds: tuple[Any, ...], given: Any) -> Any:
+    """Which of the types of a union is meant: where one is a list and one a table, what is given tells."""
+    present = [each for each in kinds if each is not type(None)]
+    fits = [each for each in present if is_table(each) == isinstance(given, Mapping)]
+    return (fits or present)[0]
+
+
+def is_table(kind: Any) -> bool:
+    """Whether a value of that type is a table of the file."""
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    return get_origin(kind) in (dict, Mapping) or is_dataclass(kind)
 
 
 def _faults_of_list(kind: Any, given: Any, key: str) -> Iterator[Fault]:
@@ -123,6 +140,8 @@ def _limits(limits: tuple[Any, ...], given: Any) -> Iterator[str]:
                 yield f"has {len(given)}, must have at least {least}"
             case MaxLen(most) if len(given) > most:
                 yield f"has {len(given)}, must have at most {most}"
+            case Predicate(holds) if not holds(given):
+                yield str(holds.__doc__)
 
 
 def _is(kind: Any, given: Any) -> bool:
@@ -142,8 +161,7 @@ def _made(kind: Any, given: Any) -> Any:
     if origin is Annotated:
         return _made(arguments[0], given)
     if origin in (Union, types.UnionType):
-        inner = [each for each in arguments if each is not type(None)]
-        return None if given is None else _made(inner[0], given)
+        return None if given is None else _made(member(arguments, given), given)
     if origin is tuple:
         return tuple(_made(arguments[0], each) for each in given)
     if origin is dict or origin is Mapping:

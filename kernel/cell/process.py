@@ -41,12 +41,15 @@ REASONS = get_args(LogicalReason)
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A turn as it came from the node."""
+    """A turn as it came from the node. ``make`` makes the instance that handles it and those after it, where that is
+    told something else than the one before it; None: that one goes on.
+    """
 
     turn: str
     message: Message
     history: list[dict[str, Any]]
     tools: list[str]
+    make: Callable[[], Behaviour] | None = None
 
 
 class CellProcess:
@@ -154,7 +157,13 @@ class CellProcess:
         self._steps.cancel_others()
         syscalls = functools.partial(self._syscalls, delivery, self._recording.history())
         found = await check_replay(
-            self._fresh, self._steps, syscalls, delivery.message, self._recording, result, _result
+            self._fresh,
+            self._steps,
+            syscalls,
+            delivery.message,
+            self._recording,
+            result,
+            _result,
         )
         if found is not None:
             self._send(["differs", self.pid, delivery.turn, found.ordinal, found.first, found.then])
@@ -164,6 +173,9 @@ class CellProcess:
         Whether the process goes on.
         """
         try:
+            if delivery.make is not None:
+                self._behaviour = delivery.make()
+                self._fresh = None if self._fresh is None else delivery.make
             result = _result(await self._behaviour.handle(delivery.message, sys))
             await self._check(delivery, result)
             frame = ["done", self.pid, delivery.turn, result]

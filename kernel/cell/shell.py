@@ -5,6 +5,7 @@ Frames from the node::
     welcome slot-path                                   after a good hello; nil for a cell on another machine
     start pid order
     like pid address name ...                           more starts, else as in the last order
+    configure pid config                                what its behaviour is told from its next turn on
     turn pid turn message history tools
     result pid turn round index outcome                 whole pid turn round index
     end pid turn why           stop pid why             ping
@@ -62,12 +63,15 @@ class Cell:
     def __init__(self) -> None:
         self._slot = Slot(None)
         self._processes: dict[int, CellProcess] = {}
+        self._made: dict[int, tuple[type[Behaviour], ProcessInfo]] = {}
+        self._told: dict[int, dict[str, Any]] = {}  # for the next turn
         self._began: list[int] = []  # that was not said yet
         self._order: StartOrder | None = None  # the last
         self._operations: dict[str, Callable[..., None]] = {
             "welcome": self._welcome,
             "start": self._start,
             "like": self._start_likes,
+            "configure": self._configure,
             "turn": self._turn,
             "result": self._result,
             "whole": self._whole,
@@ -138,6 +142,7 @@ class Cell:
         if order.check_replay:
             fresh = functools.partial(_construct_anew, type(behaviour), info, config)
         self._processes[pid] = CellProcess(behaviour, steps, self.link.send, self._gone, fresh)
+        self._made[pid] = type(behaviour), info
         if not self._began:
             asyncio.get_running_loop().call_soon(self._say_began)
         self._began.append(pid)
@@ -152,13 +157,21 @@ class Cell:
 
     def _gone(self, pid: int) -> None:
         self._processes.pop(pid, None)
+        self._made.pop(pid, None)
+        self._told.pop(pid, None)
+
+    def _configure(self, pid: int, config: dict[str, Any]) -> None:
+        if pid in self._processes:
+            self._told[pid] = config
 
     def _turn(
         self, pid: int, turn: str, message: dict[str, Any], history: list[dict[str, Any]], tools: list[str]
     ) -> None:
         process = self._processes.get(pid)
         if process is not None:
-            process.deliver(Delivery(turn, read(Message, message), history, tools))
+            config = self._told.pop(pid, None)
+            make = None if config is None else functools.partial(_construct_anew, *self._made[pid], config)
+            process.deliver(Delivery(turn, read(Message, message), history, tools, make))
 
     def _result(self, pid: int, turn: str, round_: int, index: int, outcome: Any) -> None:
         process = self._processes.get(pid)

@@ -146,6 +146,14 @@ class CellPort:
     def waits(self, pid: int) -> bool:
         return pid in self._waiting
 
+    def configure(self, pid: int, config: dict[str, Any]) -> None:
+        """What the behaviour of a process is told from its next turn on. Raises Invalid when it is too large."""
+        if pid in self._hosted:
+            try:
+                self._host.send(["configure", pid, config])
+            except FrameError as error:
+                raise Invalid(f"pid {pid} cannot be told its configuration: {error}") from error
+
     def deliver(
         self, pid: int, turn: str, message: Message, history: list[dict[str, Any]], tools: list[str]
     ) -> None:

@@ -178,6 +178,11 @@ class Cells:
         if cell.port.waits(pid):
             asyncio.get_running_loop().call_later(self._limits.wait_s, self._check_waiting, pid, cell)
 
+    def configure(self, pid: int, config: dict[str, Any]) -> None:
+        """What the behaviour of a process is told from its next turn on. Raises Invalid."""
+        if pid in self._where:
+            self._where[pid].port.configure(pid, config)
+
     def deliver(self, pid: int, turn: str, message: Message, history: Records, tools: Names) -> None:
         """Open a turn. Raises StateError, Invalid."""
         cell = self._where.get(pid)

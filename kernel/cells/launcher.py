@@ -36,6 +36,24 @@ class BehaviourEntry:
     check_replay: bool = False
 
 
+class Told:
+    """What is configured of behaviours now, by their names, as JSON: one text for all processes of one."""
+
+    def __init__(self, behaviours: Mapping[str, BehaviourEntry]) -> None:
+        self._behaviours = behaviours
+        self._texts: dict[str, tuple[BehaviourEntry, str]] = {}
+
+    def __call__(self, name: str) -> str:
+        """Empty for one that is not known."""
+        entry = self._behaviours.get(name)
+        if entry is None:
+            return ""
+        known = self._texts.get(name)
+        if known is None or known[0] is not entry:
+            known = self._texts[name] = entry, canonical(dict(entry.config))
+        return known[1]
+
+
 class CellLauncher:
     """Over the behaviours that are configured now."""
 
@@ -46,7 +64,7 @@ class CellLauncher:
         self._state = state
         self._behaviours = behaviours
         self._signals = signals
-        self._texts: dict[str, tuple[BehaviourEntry, str]] = {}
+        self._text = Told(behaviours)
         self._shared: tuple[tuple[str, tuple[str, ...], Capabilities], str] | None = None
         self._told: tuple[tuple[Mapping[str, Any], dict[str, Any]], dict[str, Any]] | None = None
 
@@ -60,7 +78,7 @@ class CellLauncher:
             return
         resumed = self._state.turn_of(process.address)
         told = entry.config
-        process.config = self._text(entry)
+        process.config = self._text(spec.behaviour)
         if resumed is not None and resumed.config:
             told = json.loads(resumed.config)  # what the open turn began with, whatever is configured by now
             process.config = canonical(told)
@@ -95,13 +113,6 @@ class CellLauncher:
             held = canonical(told) if (told := spec.capabilities.told()) else ""
             self._shared = of, f"{entry.package}|{','.join(sorted(spec.tools))}{held}"
         return self._shared[1]
-
-    def _text(self, entry: BehaviourEntry) -> str:
-        """What is configured of a behaviour, as JSON: one text for all of its processes."""
-        known = self._texts.get(entry.name)
-        if known is None or known[0] is not entry:
-            known = self._texts[entry.name] = entry, canonical(dict(entry.config))
-        return known[1]
 
     def _last_exit(self, process: LiveProcess) -> LastExit | None:
         slot = self._state.slots.get(process.address)

@@ -23,6 +23,7 @@ _BEGUN_HERE = (
     "start",
     "like",
     "turn",
+    "configure",
 )  # as many as the node places and delivers; all else answers the cell, or is small
 
 

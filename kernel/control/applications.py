@@ -176,8 +176,8 @@ class ApplicationControl:
                 continue
             like = plain(spec)
             shares.append(Share(entry.address, 1 if entry.replicas is None else entry.replicas, spec.budget))
-            own = bool(spec.workspace) and not entry.workspace
-            below = self._spawning.workspaces_below(entry.under) if own else ""
+            below = self._spawning.workspaces_below(entry.under)
+            own = not entry.workspace and spec.workspace.startswith(below)
             for some in sliced(_names(entry), LOOKED_AT_ONCE):
                 for name in some:
                     address = f"{entry.under}/{name}"

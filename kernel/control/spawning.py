@@ -225,7 +225,7 @@ class SpawnControl:
         if template is not None:
             return self._of_template(request, template, parent, asker, looked)
         if not request.supervisor:
-            workspace = self._workspace(request, parent, asker, looked)
+            workspace = self._workspace(request, request.behaviour, parent, asker, looked)
             return self._worker(request, asker, parent, request.name, workspace)
         return ProcessSpec(
             request.name,
@@ -261,7 +261,8 @@ class SpawnControl:
         if said:
             raise Invalid(f"{parent} makes its children of a template: leave out {', '.join(said)}")
         self._check_provider(request.provider)
-        return template.made(request.name, self._workspace(request, parent, asker, looked), _config(request))
+        workspace = self._workspace(request, template.behaviour, parent, asker, looked)
+        return template.made(request.name, workspace, _config(request))
 
     def _worker(
         self, request: SpawnRequest, asker: Asker, parent: str, name: str, workspace: str
@@ -312,9 +313,16 @@ class SpawnControl:
             known = ", ".join(sorted(self._providers))
             raise Invalid(f"provider {provider!r} is not configured; there are: {known}")
 
-    def _workspace(self, request: SpawnRequest, parent: str, asker: Asker, looked: Looked | None) -> str:
-        """What a removed process left is its operator's, and handed to no process that somebody else has made."""
-        if not request.workspace:
+    def _workspace(
+        self, request: SpawnRequest, behaviour: str, parent: str, asker: Asker, looked: Looked | None
+    ) -> str:
+        """What a removed process left is its operator's, and handed to no process that somebody else has made; nor is
+        the directory that is configured for all.
+        """
+        chosen = request.workspace
+        if not chosen and asker.maker == OPERATOR:
+            chosen = self._kernel.env.rules.of_new(behaviour, request.config or {}).root
+        if not chosen:
             address = join(parent, request.name)
             own = self._workspaces.own(address)
             if asker.maker != OPERATOR and self._workspaces.is_left(own):
@@ -322,12 +330,12 @@ class SpawnControl:
             self._workspaces.check(own, looked)
             return str(own)
         try:
-            wanted = Path(os.path.realpath(request.workspace))
+            wanted = Path(os.path.realpath(chosen))
             is_directory = wanted.is_dir()
         except (OSError, ValueError) as error:
-            raise Invalid(f"workspace {request.workspace[:200]!r} is no path: {error}") from error
-        if not Path(request.workspace).is_absolute():
-            raise Invalid(f"workspace {request.workspace!r} is not an absolute path")
+            raise Invalid(f"workspace {chosen[:200]!r} is no path: {error}") from error
+        if not Path(chosen).is_absolute():
+            raise Invalid(f"workspace {chosen!r} is not an absolute path")
         inside = self._data.resolve() / "workspaces"
         for own in (self._data.resolve(), self._runtime.resolve()):
             overlaps = wanted == own or own in wanted.parents or wanted in own.parents

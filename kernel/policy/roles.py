@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from kernel.abi import Role
 from kernel.errors import CapabilityError
-from kernel.policy.asker import Channel
+from kernel.policy.asker import Asker, Channel
 from kernel.policy.proposal import Facts, Proposal, UseTool, Verdict, deny
 
 ROLE_BY_CHANNEL: dict[Channel, Role] = {"control": "operator", "process": "agent", "mesh": "peer"}
+
+
+def roles_of(asker: Asker) -> frozenset[str]:
+    """The roles of whoever has sent the message that is handled; none: it is the node itself."""
+    role = ROLE_BY_CHANNEL.get(asker.channel)
+    return frozenset() if role is None else frozenset({role})
 
 
 def roles_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
@@ -16,11 +22,11 @@ def roles_gate(proposal: Proposal, facts: Facts) -> Verdict | None:
     """
     match proposal.operation:
         case UseTool(declaration) if declaration.roles:
-            role = ROLE_BY_CHANNEL.get(proposal.asker.channel)
-            if role not in declaration.roles:
-                wanted = " or ".join(declaration.roles)
+            roles = roles_of(proposal.asker)
+            if roles.isdisjoint(declaration.roles):
+                wanted, whom = " or ".join(declaration.roles), ", ".join(sorted(roles)) or "the node"
                 return deny(
-                    f"roles: {declaration.name} is called for {wanted}, and this is for {role or 'the node'}",
+                    f"roles: {declaration.name} is called for {wanted}, and this is for {whom}",
                     CapabilityError,
                 )
     return None

@@ -12,6 +12,7 @@ from kernel.model.spec import ProcessSpec
 from kernel.model.states import PROCESS_TABLE, ProcessEvent, ProcessState, advance
 from kernel.policy.asker import Asker, channel_of
 from kernel.process.asked import Asked
+from kernel.process.turn_time import TurnTime
 from kernel.slices.tree.exits import NEVER, Exit
 from kernel.slices.turns import Turn
 from kernel.supervision.reducer import Child, Phase, SlotState, Supervisor
@@ -26,7 +27,7 @@ class LiveProcess:
     long as that is not on record; ``alone``: isolated, whatever its spec says. ``since_s``: since when it
     is, or was last, without a turn; ``calls_s``: when its cell first made each of the calls that it waits for;
     ``known``: how many calls its turn had on record when it took it up; ``ops``: of which kinds those are that
-    it has made since.
+    it has made since; ``time``: what its turn has taken of its time.
     """
 
     pid: int
@@ -48,6 +49,7 @@ class LiveProcess:
     calls_s: dict[str, float] = field(default_factory=dict)
     known: int = 0
     ops: set[str] = field(default_factory=set)
+    time: TurnTime = field(default_factory=TurnTime)
 
     def asker(self, turn: Turn) -> Asker:
         """This process as who asks something in its open turn."""
@@ -62,13 +64,18 @@ class LiveProcess:
 
     def rest(self) -> None:
         """Its turn takes no time: it is over, or its end waits for the disk alone."""
+        self.time.cancel()
         if self.overdue is not None:
             self.overdue.cancel()
             self.overdue = None
 
     def on(self, event: ProcessEvent) -> None:
-        """Move along ``states.PROCESS_TABLE``."""
-        self.state = advance(PROCESS_TABLE, self.state, event)
+        """Move along ``states.PROCESS_TABLE``. While it waits for a person its turn takes no time."""
+        before, self.state = self.state, advance(PROCESS_TABLE, self.state, event)
+        if self.turn and before is not self.state is ProcessState.SUSPENDED:
+            self.time.hold()
+        elif self.turn and before is ProcessState.SUSPENDED:
+            self.time.go_on()
 
 
 class LiveTable:

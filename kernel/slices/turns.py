@@ -85,6 +85,7 @@ class Turn:
     of the node's part of the behaviour's configuration; empty: not recorded) and ``result_bytes`` (how much of a tool's
     result is handed over; 0: not recorded). ``diverged``: JSON of the two calls when the turn is parked, else empty.
     ``ends``: JSON of how those ended that died of it, one for each attempt at most; empty: of none is known.
+    ``withheld``: tools that the first delivery was not told of, though the process may propose them.
     """
 
     id: str
@@ -100,6 +101,7 @@ class Turn:
     diverged: str = ""
     losses: int = 0
     ends: str = ""
+    withheld: tuple[str, ...] = ()
 
     def told_ends(self) -> tuple[EndInTurn, ...]:
         """The ends in it, oldest first."""
@@ -122,16 +124,17 @@ class Turn:
 
 class Turns(Table[str, Turn]):
     """By id. Format 1 did not know what a turn was told, nor parked ones; format 2 held the calls in each turn; format
-    3 did not count losses, format 4 did not keep how incarnations ended.
+    3 did not count losses, format 4 did not keep how incarnations ended, and format 5 not what is withheld.
     """
 
     NAME = "turns"
-    FORMAT = 5
+    FORMAT = 6
     MIGRATIONS = {  # noqa: RUF012
         1: lambda rows: [[*each, "", 0, ""] for each in as_rows(rows)],
         2: lambda rows: [[*each[:6], *each[7:]] for each in as_rows(rows)],
         3: lambda rows: [[*each, 0] for each in as_rows(rows)],
         4: lambda rows: [[*each, ""] for each in as_rows(rows)],
+        5: lambda rows: [[*each, []] for each in as_rows(rows)],
     }
 
     def __init__(self, mail: Mailboxes) -> None:
@@ -168,6 +171,7 @@ class Turns(Table[str, Turn]):
         if mail is not None and turn_id(mail.id) == body["turn"]:
             turn = self._kept[body["turn"]] = Turn(body["turn"], mail, body["address"], told.seq)
             turn.config, turn.result_bytes = body.get("config", ""), body.get("result_bytes", 0)
+            turn.withheld = tuple(body.get("withheld", ()))
             self._mail.begun(mail.id)
 
     def _ended(self, told: Told) -> None:

@@ -148,7 +148,7 @@ FORMS: Mapping[str, Reads] = {
     "message.cancelled": _reads("id"),
     "turn.started": _reads(
         "turn message address attempt",
-        lack="session config result_bytes ends",
+        lack="session config result_bytes ends withheld",
         result_bytes=_number,
         ends=_number,
     ),

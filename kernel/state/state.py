@@ -37,6 +37,7 @@ from kernel.slices.traps import Traps
 from kernel.slices.tree.pids import PidTable
 from kernel.slices.tree.slots import Slots
 from kernel.slices.turns import Turn, Turns
+from kernel.slices.uses.tool_uses import ToolUses
 from kernel.state.record_forms import Change, check_entry, read_change
 
 HEARS: Mapping[str, tuple[str, ...]] = {
@@ -55,6 +56,7 @@ HEARS: Mapping[str, tuple[str, ...]] = {
         "deeds",
         "told_files",
         "subscriptions",
+        "uses",
         "slots",
         "accounts",
         "keyed",
@@ -103,7 +105,7 @@ HEARS: Mapping[str, tuple[str, ...]] = {
     "monitor.traps": ("calls", "traps"),
     "monitor.down": ("monitors",),
     "tool.proposed": ("calls", "turn_logs"),
-    "tool.verdict": ("accounts", "turn_logs"),
+    "tool.verdict": ("accounts", "uses", "turn_logs"),
     "tool.intent": ("calls", "deeds", "turn_logs"),
     "tool.outcome": ("crossings", "calls", "deeds", "turn_logs"),
     "tool.probed": ("calls",),
@@ -141,6 +143,7 @@ class State:
         self.deeds = DeedsOfSessions(self.turns)
         self.monitors = Monitors(self.slots, self.turns)
         self.traps = Traps(self.slots, self.turns)
+        self.uses = ToolUses(self.slots, self.turns)
         self.accounts = Accounts(self.turns)
         self.in_transit = InTransit(self.mail, self.turns, self.calls)
         self.dead = DeadLetters(self.mail, self.in_transit)

@@ -29,7 +29,8 @@ from kernel.errors import KernelError, fault_of
 from kernel.message.message_signals import AskAnswered, TurnCut
 from kernel.policy.asker import Asker
 from kernel.policy.pipeline import Policy
-from kernel.policy.proposal import UseTool, Verdict
+from kernel.policy.proposal import UseTool, Verdict, deny
+from kernel.policy.rules.in_force import Rules
 from kernel.process.live import LiveProcess, LiveTable
 from kernel.slices.calls import OpenIntent, call_id
 from kernel.slices.mailboxes import Mail
@@ -38,6 +39,7 @@ from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
 from kernel.syscall.attempts import Attempt, Attempts
 from kernel.syscall.doubts import Resolved, harmless, node_policy
+from kernel.syscall.execution.at_once import AtOnce
 from kernel.syscall.lost_calls import LostCalls
 from kernel.syscall.memory_tools import MemoryTools
 from kernel.syscall.node_tools import Done, NodeTools, Pending
@@ -62,6 +64,7 @@ from kernel.worker.workers import (
 
 log = logging.getLogger(__name__)
 SHOWN_UNPARSED_BYTES = 4096
+LEAST_S = 0.1  # what a call has that begins as the time of its turn ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,7 @@ class ToolParts:
     bounds: Bounds
     boot: str
     chance: Random
+    rules: Rules
 
 
 class ToolCalls:
@@ -112,6 +116,7 @@ class ToolCalls:
         probes = Probes(parts.workers, registry, recorder.state, settlement, parts.bounds)
         self._lost = LostCalls(recorder, probes, settlement)
         self._after = AfterDurable(recorder.ledger)
+        self._at_once = AtOnce(parts.bounds.worker_calls_per_turn)
         self._closing = False
 
     # -- the syscall ---------------------------------------------------------------------------------------------
@@ -192,6 +197,8 @@ class ToolCalls:
             return f"arguments of {name} were refused: {error}"
 
     def _judge(self, process: LiveProcess, turn: Turn, examined: Examined, *, paid: bool = False) -> Verdict:
+        if process.time.over:
+            return deny(process.time.over)
         use = UseTool(examined.declaration, examined.parsed, paid)
         return self._parts.policy.judge(process.asker(turn), use)
 
@@ -302,8 +309,10 @@ class ToolCalls:
     async def _look_first(self, site: CallSite, examined: Examined, workspace: str, attempt: Attempt) -> None:
         """A write is recorded with the version that it replaces, so that it can be made again without harm."""
         call, declaration = site.turn.calls[site.ordinal], examined.declaration
+        rules = self._parts.rules.of_turn(site.turn)
+        limit_s = rules.timeout_s(declaration.name, declaration.timeout_s)
         look = WorkerCall(
-            declaration.name, examined.arguments, b"", b"", b"", workspace, declaration.timeout_s
+            declaration.name, examined.arguments, b"", b"", b"", workspace, limit_s, files=rules.files
         )
         try:
             _check_wanted(attempt)
@@ -328,8 +337,8 @@ class ToolCalls:
     def _run_in_worker(
         self, site: CallSite, examined: Examined, ticket: Ticket, workspace: str, attempt: Attempt
     ) -> None:
-        """Hand the call over once its intent is on the disk, in the very turn of the loop that hears of it; what comes
-        of it is heard by :meth:`_ended`.
+        """Hand the call over once its intent is on the disk, in the very turn of the loop that hears of it, and there
+        is room for it beside the others of its turn; what comes of it is heard by :meth:`_ended`.
         """
         declaration = examined.declaration
 
@@ -337,12 +346,37 @@ class ToolCalls:
             if attempt.withdrawn or self._closing:
                 return
             try:
-                self._put(site, declaration, _work(examined, ticket, workspace), attempt)
+                self._put(site, declaration, self._work(site, examined, ticket, workspace), attempt)
             except Exception as error:  # surely not run, or a fault: the task does what is to be done then
+                self._at_once.leave(site.turn.id, attempt)
                 self._later(site, declaration, attempt, error)
 
         attempt.take_back = lambda: self._taken_back(site, declaration, attempt)
-        self._after.do(hand_over, ticket)
+        self._after.do(lambda: self._at_once.enter(site.turn.id, attempt, hand_over), ticket)
+
+    def _work(self, site: CallSite, examined: Examined, ticket: Ticket, workspace: str) -> WorkerCall:
+        """What a worker is handed of a call whose intent, the last entry of ``ticket``, is on the disk."""
+        declaration, intent = examined.declaration, ticket.entries[-1]
+        rules = self._parts.rules.of_turn(site.turn)
+        assert ticket.group is not None
+        return WorkerCall(
+            tool=declaration.name,
+            arguments=examined.arguments,
+            receipt=ticket.group.receipt(intent).encode(),
+            salt=intent.salt,
+            body=intent.body,
+            workspace=workspace,
+            timeout_s=self._limit_s(site.turn, rules.timeout_s(declaration.name, declaration.timeout_s)),
+            effects=declaration.effects != "none",
+            files=rules.files,
+        )
+
+    def _limit_s(self, turn: Turn, limit_s: float) -> float:
+        """What a call may take that begins now: no more than its turn has left."""
+        process = self._live.at(turn.address)
+        if process is None or process.turn != turn.id:
+            return limit_s
+        return min(limit_s, max(LEAST_S, process.time.left_s()))
 
     def cut(self, cut: TurnCut) -> None:
         """A turn was cancelled: who carries out what it has asked is ended."""
@@ -352,6 +386,7 @@ class ToolCalls:
                 attempt.stop(cut.why)
 
     def _taken_back(self, site: CallSite, declaration: ToolDeclaration, attempt: Attempt) -> None:
+        self._at_once.leave(site.turn.id, attempt)
         self._later(site, declaration, attempt, WorkerWithdrawn(attempt.withdrawn))
 
     def _put(self, site: CallSite, declaration: ToolDeclaration, work: WorkerCall, attempt: Attempt) -> None:
@@ -361,6 +396,7 @@ class ToolCalls:
         def ended(came: Came) -> None:
             heard.append(came)
             self._ended(site, declaration, attempt, came)
+            self._at_once.leave(site.turn.id, attempt)
 
         placed = self._parts.workers.put(work, lambda: self._begin(site, attempt), ended)
 
@@ -488,7 +524,7 @@ class ToolCalls:
             done = Done("error", str(error))
         if isinstance(done, Pending):
             self._recorder.commit(unit)
-            self._await_reply(site.key, done.deadline_s)
+            self._await_reply(site, done.deadline_s)
             return
         recorded = len(unit.records) > before
         outcome = self._settlement.outcome(done.status, done.text, records[-1].body["attempt"])
@@ -500,10 +536,12 @@ class ToolCalls:
         else:
             self._answer(site.turn, call)
 
-    def _await_reply(self, key: tuple[str, str], deadline_s: float) -> None:
-        self._attempts.wait(
-            *key, deadline_s, lambda: self._reply_late(key, f"no reply within {deadline_s:g} s")
-        )
+    def _await_reply(self, site: CallSite, deadline_s: float) -> None:
+        """What was asked says how long; a rule for that tool, and the end of the turn's time, come before."""
+        said_s = self._parts.rules.of_turn(site.turn).of(site.tool).timeout_s
+        limit_s = self._limit_s(site.turn, deadline_s if said_s is None else min(said_s, deadline_s))
+        key, why = site.key, f"no reply within {limit_s:.4g} s"
+        self._attempts.wait(*key, limit_s, lambda: self._reply_late(key, why))
 
     def _await_asked(self, key: tuple[str, str], questions: Mapping[str, Mail]) -> None:
         """Wait for the reply to an ask that was made before, for what is left of its time."""
@@ -606,22 +644,6 @@ class ToolCalls:
                 with contextlib.suppress(LedgerUnavailable):  # then it is in doubt at the next boot
                     self._recorder.commit([draft])
         await self._attempts.close()
-
-
-def _work(examined: Examined, ticket: Ticket, workspace: str) -> WorkerCall:
-    """What a worker is handed of a call whose intent, the last entry of ``ticket``, is on the disk."""
-    declaration, intent = examined.declaration, ticket.entries[-1]
-    assert ticket.group is not None
-    return WorkerCall(
-        tool=declaration.name,
-        arguments=examined.arguments,
-        receipt=ticket.group.receipt(intent).encode(),
-        salt=intent.salt,
-        body=intent.body,
-        workspace=workspace,
-        timeout_s=declaration.timeout_s,
-        effects=declaration.effects != "none",
-    )
 
 
 def _refusal(examined: Examined | str) -> OutcomeStatus:

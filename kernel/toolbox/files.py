@@ -31,6 +31,7 @@ from kernel.abi import Probed
 from kernel.toolbox.absence import ABSENT, Absence, new_absence, read_absence
 from kernel.toolbox.data_mark import is_ours, lies_in_ours, would_mark
 from kernel.toolbox.protected import NOTHING_PROTECTED, ProtectedPaths
+from kernel.toolbox.rules.file_rules import ALL_FILES, FileRules
 from kernel.toolbox.way import open_way
 
 MAX_PATH_BYTES = 4096
@@ -73,6 +74,7 @@ def read_file(
     limit: int = MAX_READ_BYTES,
     *,
     protected: ProtectedPaths = NOTHING_PROTECTED,
+    rules: FileRules = ALL_FILES,
 ) -> str:
     """UTF-8 text of a file: at most ``limit`` bytes from byte ``offset``.
 
@@ -81,7 +83,7 @@ def read_file(
     if offset < 0 or not 4 <= limit <= MAX_READ_BYTES:
         raise FileError(f"offset must be at least 0, and limit between 4 and {MAX_READ_BYTES}")
     offset, limit = int(offset), int(limit)  # JSON Schema takes 10.0 for an integer
-    parents, name = _split_file(path)
+    parents, name = _permitted(path, rules)
     with (
         _told(path),
         _open_parent(workspace, parents, name, protected) as directory,
@@ -89,6 +91,7 @@ def read_file(
     ):
         found = os.fstat(handle)
         _require_regular(path, found)
+        _require_size(path, found.st_size, rules)
         if found.st_nlink > 1:
             raise FileError(f"{_shown(path)} has {found.st_nlink} names (hard links) and is not read")
         with _open(f"/proc/self/fd/{handle}", _READ) as file:
@@ -97,9 +100,19 @@ def read_file(
     return _piece(path, data, offset, size)
 
 
-def list_directory(workspace: str, path: str = ".", *, protected: ProtectedPaths = NOTHING_PROTECTED) -> str:
-    """One line for each entry, sorted: ``name/`` for a directory, ``name  N bytes`` for a file. Raises FileError."""
+def list_directory(
+    workspace: str,
+    path: str = ".",
+    *,
+    protected: ProtectedPaths = NOTHING_PROTECTED,
+    rules: FileRules = ALL_FILES,
+) -> str:
+    """One line for each entry, sorted: ``name/`` for a directory, ``name  N bytes`` for a file. What may not be used is
+    not shown. Raises FileError.
+    """
     components = _components(path)
+    if not rules.may_enter(components):
+        raise FileError(f"{_shown(path)} {rules.against(components)}")
     with (
         _told(path),
         _open_directory(workspace, components, protected) as handle,
@@ -112,21 +125,28 @@ def list_directory(workspace: str, path: str = ".", *, protected: ProtectedPaths
             if len(names) == MAX_SCANNED:
                 more = True
                 break
-            names.append(entry.name)
+            if rules.may_enter((*components, entry.name)):
+                names.append(entry.name)
         lines = [_entry_line(directory, name) for name in sorted(names)[:MAX_LISTED]]
     if len(names) > MAX_LISTED:
         lines.append(f"[{len(names)}{' or more' if more else ''} entries, the first {MAX_LISTED} are listed]")
     return "\n".join(lines) if lines else "[empty directory]"
 
 
-def file_version(workspace: str, path: str, *, protected: ProtectedPaths = NOTHING_PROTECTED) -> str:
+def file_version(
+    workspace: str,
+    path: str,
+    *,
+    protected: ProtectedPaths = NOTHING_PROTECTED,
+    rules: FileRules = ALL_FILES,
+) -> str:
     """What is at ``path``: a digest of the file's first MiB, its size, inode and times, or an :class:`Absence`, whose
     witness is there then.
 
     :data:`UNKNOWN` when that cannot be found out; so whatever comes of a write there, it is not made again by itself.
     """
     try:
-        parents, name = _split_file(path)
+        parents, name = _permitted(path, rules)
         version = ABSENT
         with (
             contextlib.suppress(FileNotFoundError),
@@ -183,6 +203,7 @@ def write_file(
     *,
     looked: str = UNKNOWN,
     protected: ProtectedPaths = NOTHING_PROTECTED,
+    rules: FileRules = ALL_FILES,
 ) -> str:
     """Create or replace a file, with its missing directories. On disk when this returns.
 
@@ -190,7 +211,7 @@ def write_file(
     an attempt after that, only while that is what is there; nothing is to be done when the file holds just this
     already. Raises :class:`FileError`, :class:`FileChanged`. A witness is gone, whatever comes of it.
     """
-    parents, name = _split_file(path)
+    parents, name = _permitted(path, rules)
     known = read_absence(looked if replaces is None else replaces)
     absence = known or new_absence(len(parents))
     with (
@@ -199,6 +220,7 @@ def write_file(
         _open_place(workspace, parents, directory, absence, protected) as place,
     ):
         data = _encoded(content)
+        _require_size(path, len(data), rules)
 
         def is_replaced() -> bool:
             present = _version(name, directory)
@@ -331,6 +353,21 @@ def _split_file(path: str) -> tuple[list[str], str]:
     if path.endswith("/"):
         raise FileError(f"{_shown(path)} names a directory; give the path of a file")
     return components[:-1], components[-1]
+
+
+def _permitted(path: str, rules: FileRules) -> tuple[list[str], str]:
+    """The directories and the name of a file that may be used. Raises :class:`FileError`."""
+    parents, name = _split_file(path)
+    if why := rules.against((*parents, name)):
+        raise FileError(f"{_shown(path)} {why}")
+    return parents, name
+
+
+def _require_size(path: str, size: int, rules: FileRules) -> None:
+    if rules.most_bytes and size > rules.most_bytes:
+        raise FileError(
+            f"{_shown(path)} has {size} bytes, and at most {rules.most_bytes} are read or written (max_file_size_mb)"
+        )
 
 
 @contextlib.contextmanager

@@ -17,6 +17,14 @@ class SessionRead(Signal):
 
 
 @dataclass(frozen=True, slots=True)
+class TimeOver(Signal):
+    """A turn has taken all the time that it may: ``why``, in words. Nothing more is begun for it."""
+
+    turn: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class TurnDrained(Signal):
     """The last turn of an ending process is over."""
 

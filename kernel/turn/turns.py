@@ -29,10 +29,16 @@ from kernel.message.watch import Watchers
 from kernel.model.capability import Rights, intersect
 from kernel.model.spec import ProcessSpec
 from kernel.model.states import ProcessEvent, ProcessState
+from kernel.model.turn_rules import TurnRules
 from kernel.operations.rights.budgets import Resource
+from kernel.policy.asker import Asker, channel_of
+from kernel.policy.roles import roles_of
+from kernel.policy.rules.in_force import Rules
+from kernel.policy.rules.tool_rules import withheld
 from kernel.process.ends import End, Ends
 from kernel.process.live import LiveProcess, LiveTable
 from kernel.process.process_signals import ProcessExited
+from kernel.process.turn_time import TurnTime
 from kernel.signals import Signals
 from kernel.slices.mailboxes import Mail, turn_id
 from kernel.slices.tree.slots import Slot
@@ -44,12 +50,25 @@ from kernel.turn.divergence import draft_divergence
 from kernel.turn.histories import Histories
 from kernel.turn.partial_answers import PartialAnswers
 from kernel.turn.stage_reports import shown_stages
-from kernel.turn.turn_signals import BudgetsDue, BudgetShort, SessionRead, TurnDiverged, TurnDrained
-from kernel.values import cut_bytes, plain, sha256_hex, text_of
+from kernel.turn.turn_signals import (
+    BudgetsDue,
+    BudgetShort,
+    SessionRead,
+    TimeOver,
+    TurnDiverged,
+    TurnDrained,
+)
+from kernel.values import cut_bytes, merged, plain, sha256_hex, text_of
+
+OVERTIME_S = 30.0
+"""What a turn whose time is over has to come to its end by itself."""
+LEAST_LOOK_S = 0.2
 
 
 class CellPort(Protocol):
     """What turns need of the cells."""
+
+    def configure(self, pid: int, config: dict[str, Any]) -> None: ...
 
     def deliver(
         self, pid: int, turn: str, message: Message, history: list[Any], tools: list[str]
@@ -71,6 +90,8 @@ class TurnParts:
     intents of a turn that ends.
     ``tools_of(spec)`` are the names of the tools that a process has now.
     ``left_to(sender)`` are the tools that a sender on another node may have used here now, None for one of this node.
+    ``rules``: what configuration says of calls and times. ``present(behaviour)``: JSON of what a behaviour is told now,
+    empty for one that is not configured.
     """
 
     dead_letter: Callable[[str, str, tuple[Draft, ...], str], object]
@@ -79,6 +100,8 @@ class TurnParts:
     left_to: Callable[[str], frozenset[str] | None]
     tools_of: Callable[[ProcessSpec], frozenset[str]]
     partial: PartialAnswers
+    rules: Rules
+    present: Callable[[str], str]
 
 
 class Turns:
@@ -157,15 +180,19 @@ class Turns:
     def _open(self, process: LiveProcess, mail: Mail) -> None:
         ident = turn_id(mail.id)
         before = self._state.turns.get(ident)
+        config = (before.config if before else self._parts.present(process.spec.behaviour)) or process.config
+        rules = self._parts.rules.of(process.address, config)
+        rights = intersect(Rights(self._parts.tools_of(process.spec)), Rights(mail.rights))
         body = {
             "turn": ident,
             "message": mail.id,
             "address": process.address,
             "session": mail.session,
             "attempt": before.attempt + 1 if before else 1,
-            "config": before.config if before else process.config,
+            "config": config,
             "result_bytes": before.result_bytes if before else self._bounds.tool_result_bytes,
             "ends": len(before.told_ends()) if before else 0,
+            "withheld": sorted(before.withheld if before else _withheld(rules, rights, mail)),
         }
         started = Draft(
             "turn.started", body, pid=process.pid, subject=ident, trace=mail.trace, cause=mail.seq
@@ -176,9 +203,9 @@ class Turns:
         process.asked, process.prepared, process.calls_s = set(), set(), {}
         turn = self._state.turns[ident]
         process.known, process.ops = len(turn.calls), set()
+        process.time = TurnTime(rules.total_s, asyncio.get_running_loop().time)
         self._watch(process)
-        told = intersect(Rights(self._parts.tools_of(process.spec)), Rights(mail.rights))
-        process.rights = intersect(told, Rights(self._parts.left_to(mail.sender))).tools or frozenset()
+        process.rights = intersect(rights, Rights(self._parts.left_to(mail.sender))).tools or frozenset()
         session = self._state.sessions.get((process.address, mail.session))
         message = Message(
             mail.id,
@@ -198,8 +225,12 @@ class Turns:
             mail.id, {"event": "turn", "turn": ident, "pid": process.pid, "attempt": body["attempt"]}
         )
         history = session.history() if session is not None else []
+        told = sorted((rights.tools or frozenset()) - frozenset(turn.withheld))
         try:
-            self._cells.deliver(process.pid, ident, message, history, told.names() or [])
+            if config != process.config:
+                process.config = config
+                self._cells.configure(process.pid, merged(json.loads(config), process.spec.config))
+            self._cells.deliver(process.pid, ident, message, history, told)
         except Invalid as error:
             self.cut_short(process, "error", str(error))
 
@@ -269,6 +300,30 @@ class Turns:
         loop, limit_s = asyncio.get_running_loop(), self.limit_s(process.address)
         left_s = self._time_left_s(self._state.turns[process.turn])
         process.overdue = loop.call_later(min(limit_s, left_s), self._overdue, process, process.turn)
+        self._look_at_time(process, process.turn)
+
+    def _look_at_time(self, process: LiveProcess, ident: str) -> None:
+        """See that nothing more is begun once its turn has taken all the time that it may; and that it ends then."""
+        time, loop = process.time, asyncio.get_running_loop()
+        time.cancel()
+        if time.limit_s is None or process.turn != ident or self._live.get(process.pid) is not process:
+            return
+        left_s = time.left_s()
+        if left_s > 0:
+            time.timer = loop.call_later(max(left_s, LEAST_LOOK_S), self._look_at_time, process, ident)
+            return
+        if time.over and process.state is not ProcessState.SUSPENDED:
+            self.cut_short(process, "error", time.over)
+            return
+        if not time.over:
+            time.over = f"the turn has taken {time.limit_s:g} s, the most it may (total_timeout_secs)"
+            self._signals.say(TimeOver(ident, time.over))
+        time.timer = loop.call_later(OVERTIME_S, self._look_at_time, process, ident)
+
+    def stands(self, turn: Turn, waits: bool) -> None:
+        """A turn waits for what does not count as its time, or does no more."""
+        if (process := self._runs(turn)) is not None:
+            (process.time.hold if waits else process.time.go_on)()
 
     def limit_s(self, address: str) -> float:
         """How long a turn of the process at ``address`` may take: what its spec says, where the node allows more."""
@@ -465,3 +520,9 @@ class Turns:
         self._parts.dead_letter(
             turn.mail.id, why, (*self._parts.settle(turn), self._ended(turn, pid, status, why, "[]")), status
         )
+
+
+def _withheld(rules: TurnRules, rights: Rights, mail: Mail) -> frozenset[str]:
+    """Of the tools of a turn those that configuration gives its sender no use of."""
+    asker = Asker(mail.sender, channel_of(mail.sender))
+    return withheld(rules, rights.tools or frozenset(), roles_of(asker))

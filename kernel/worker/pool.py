@@ -32,6 +32,7 @@ from kernel.helper.helper import Helper, HelperCommand, HelperLost, HelperRefuse
 from kernel.helper.os_processes import WORKER_VARIABLE, Mark, ProcessRow, end_tree, new_mark, read_process
 from kernel.shapes import ShapeError, read, told
 from kernel.toolbox.arguments import hash_text
+from kernel.toolbox.rules.file_rules import ALL_FILES, FileRules
 from kernel.worker.requests import Accept, Answered, Configure, Configured, Probe, Run
 
 MAX_ANSWER_BYTES = 2**20
@@ -79,7 +80,7 @@ class WorkerLimits:
 class WorkerCall:
     """One call. ``arguments`` canonical JSON; ``receipt``, ``salt`` and ``body`` prove its ``tool.intent``.
     ``effects``: whether its tool has any. ``op``: to run it, to look at which version of its file there is, or to probe
-    what became of an effect, by its ``effect_id`` or by what it ``replaces``.
+    what became of an effect, by its ``effect_id`` or by what it ``replaces``. ``files``: which of its workspace.
     """
 
     tool: str
@@ -93,6 +94,7 @@ class WorkerCall:
     op: Literal["run", "look", "probe"] = "run"
     effect_id: str = ""
     replaces: str = ""
+    files: FileRules = ALL_FILES
 
 
 @dataclass(frozen=True, slots=True)
@@ -541,7 +543,7 @@ def _request(call: WorkerCall) -> Run | Probe:
     """What the process is sent of a call."""
     if call.op == "probe":
         return Probe(call.tool, call.arguments, call.effect_id, call.replaces, call.workspace)
-    return Run(call.tool, call.arguments, call.receipt, call.salt, call.body, call.workspace)
+    return Run(call.tool, call.arguments, call.receipt, call.salt, call.body, call.workspace, call.files)
 
 
 def _why_not_started(error: Exception, limits: WorkerLimits) -> str:

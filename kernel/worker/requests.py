@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from kernel.toolbox.rules.file_rules import FileRules
+
 
 @dataclass(frozen=True, slots=True)
 class ToolImport:
@@ -46,7 +48,7 @@ class Accept:
 @dataclass(frozen=True, slots=True)
 class Run:
     """``run`` a call, or ``look`` at which version of its file there is. ``receipt``, ``salt`` and ``body`` prove its
-    intent; a look needs none.
+    intent; a look needs none. ``files``: which of the workspace the file tools may use.
     """
 
     tool: str
@@ -55,6 +57,7 @@ class Run:
     salt: bytes
     body: bytes
     workspace: str
+    files: FileRules
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,7 +166,7 @@ class Worker:
 
     async def _look(self, call: Run) -> Answered:
         path = json.loads(call.arguments)["path"]
-        look = partial(file_version, call.workspace, path, protected=self._protected)
+        look = partial(file_version, call.workspace, path, protected=self._protected, rules=call.files)
         return await self._in_thread(partial(call_guarded, look, {}))
 
     async def _run(self, gate: IntentGate, call: Run) -> Answered:
@@ -185,7 +185,7 @@ class Worker:
         if loaded is not None:
             function: Callable[..., Any] = loaded.function
         elif self._builtin and tool in _FILE_TOOLS:
-            function = partial(_FILE_TOOLS[tool], call.workspace, protected=self._protected)
+            function = partial(_FILE_TOOLS[tool], call.workspace, protected=self._protected, rules=call.files)
             if tool == "file_write":
                 function = partial(function, **terms_of(decode_body(call.body)))
         else:

@@ -104,6 +104,9 @@ class SimulatedCells:
         else:
             self._later(hosted, lambda: self._started(hosted))
 
+    def configure(self, pid: int, config: dict[str, Any]) -> None:
+        self._world.broken(f"PID {pid} is told another configuration, and there is only one")
+
     def deliver(self, pid: int, turn: str, message: Message, history: list[Any], tools: list[str]) -> None:
         hosted = self.hosted[pid]
         if hosted.turn:

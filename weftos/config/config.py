@@ -13,7 +13,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -289,6 +290,7 @@ def _resolve(key: KeyPath) -> FieldInfo | None:
     for depth, part in enumerate(key):
         if depth == 1 and key[0] in TABLES:
             model = TABLES[key[0]]
+        model = _table_in(model)
         if get_origin(model) is dict:
             model = get_args(model)[1]
             field = None if _is_table(model) else FieldInfo.from_annotation(model)
@@ -299,6 +301,15 @@ def _resolve(key: KeyPath) -> FieldInfo | None:
         field = names[part]
         model = field.annotation
     return None if _is_table(model) else field
+
+
+def _table_in(model: Any) -> Any:
+    """The table that a value may be which may be a list too; else what is given."""
+    if get_origin(model) is Annotated:
+        return _table_in(get_args(model)[0])
+    if get_origin(model) in (Union, UnionType):
+        return next((each for one in get_args(model) if _is_table(each := _table_in(one))), model)
+    return model
 
 
 def _names(model: Any) -> dict[str, FieldInfo]:
@@ -355,9 +366,10 @@ def _leaves(table: Mapping[str, Any], above: KeyPath = ()) -> Iterator[tuple[Key
 
 def _is_known_table(key: KeyPath) -> bool:
     try:
-        return _resolve(key) is None
+        field = _resolve(key)
     except _UnknownKey:
         return False
+    return field is None or _is_table(_table_in(field.annotation))
 
 
 def _flatten(value: Mapping[str, Any], above: KeyPath = ()) -> Iterator[tuple[str, Any]]:
@@ -372,7 +384,7 @@ def _from_text(field: FieldInfo, text: str) -> Any:
     """What the text of a variable means for ``field``; the text itself when it means nothing there."""
     annotation: Any = field.annotation
     if type(None) in get_args(annotation):
-        [annotation] = [each for each in get_args(annotation) if each is not type(None)]
+        annotation = next(each for each in get_args(annotation) if each is not type(None))
     if get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     try:

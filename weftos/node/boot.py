@@ -32,7 +32,7 @@ from kernel.cells.cell_table import CellLimits
 from kernel.cells.cells import Cells
 from kernel.cells.engines.engine import Engine
 from kernel.cells.engines.engine_ray import RayEngine
-from kernel.cells.launcher import BehaviourEntry
+from kernel.cells.launcher import BehaviourEntry, Told
 from kernel.control.control import Control
 from kernel.control.facts import NodeFacts, NodeServices
 from kernel.errors import Refused
@@ -42,6 +42,7 @@ from kernel.helper.nursery import Nursery
 from kernel.helper.os_session import DataLock, end_old_session, lock, read_boot, write_boot
 from kernel.kernel import Environment, Kernel
 from kernel.memory.embeddings import Embeddings
+from kernel.policy.rules.in_force import RulesInForce
 from kernel.signals import Signals
 from kernel.state.agreement import Contradiction, DocumentCheck
 from kernel.state.recorder import Recorder, replay_into
@@ -57,6 +58,7 @@ from mesh.mesh import Mesh
 from weftos import __version__
 from weftos.config.config import Config, load
 from weftos.config.routing import cost_caps, price_of, told_routing
+from weftos.config.rules import read_rules
 from weftos.config.settings import Settings
 from weftos.errors import WeftosError
 from weftos.helpers.commands import archive_command, gateway_told
@@ -529,17 +531,20 @@ async def _kernel(
         log.log("info", event, **fields)
 
     recorder = Recorder(context.ledger, context.state, signals)
+    behaviours = _behaviours(config)
+    rules = RulesInForce(context.state, read_rules, Told(behaviours))
     env = Environment(
         boot,
         bounds,
-        gates_of(config.settings),
-        _behaviours(config),
+        gates_of(config.settings, rules),
+        behaviours,
         note,
         archive.ask,
         mesh=mesh,
         name=context.name,
         caps=cost_caps(config.settings),
         protected=context.protected,
+        rules=rules,
     )
     registry = Registry(builtin_declarations())
     if sources:

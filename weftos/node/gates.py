@@ -19,6 +19,9 @@ from kernel.policy.peers import peers_gate
 from kernel.policy.proposal import Gate
 from kernel.policy.roles import roles_gate
 from kernel.policy.routes import RoutesGate
+from kernel.policy.rules.file_rules import FileRulesGate
+from kernel.policy.rules.in_force import Rules
+from kernel.policy.rules.tool_rules import ToolRulesGate
 from kernel.policy.scope import scope_gate
 from weftos.config.routing import route_rights
 from weftos.config.settings import Settings
@@ -43,6 +46,6 @@ GATES: tuple[Gate, ...] = (
 )
 
 
-def gates_of(settings: Settings) -> tuple[Gate, ...]:
-    """Those of every node, and the one that a configuration makes."""
-    return (*GATES, RoutesGate(route_rights(settings)))
+def gates_of(settings: Settings, rules: Rules) -> tuple[Gate, ...]:
+    """Those of every node, and those that a configuration makes."""
+    return (*GATES, ToolRulesGate(rules), FileRulesGate(rules), RoutesGate(route_rights(settings)))

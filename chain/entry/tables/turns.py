@@ -23,6 +23,7 @@ TURNS = (
             "how much of a tool's result the process is handed; that of attempt 1 goes for all",
         ),
         ends=(WHOLE, "of how many ends of those that were handed it before the process is told"),
+        withheld=(TEXTS, "tools that the process is not told of; those of attempt 1 go for all"),
     ),
     kind(
         "turn.ended",

@@ -125,7 +125,7 @@ class Waits:
             since_s,
             asks=", ".join(list(self._kernel.state.mail.waits_for.get(process.address, ()))[:3]),
             begun_s=attempt.begun_s if attempt is not None and attempt.begun else None,
-            limit_s=self._limit_s(call.name),
+            limit_s=self._limit_s(turn, call.name),
             due_s=timer.when() if timer is not None else None,
         )
 
@@ -142,9 +142,11 @@ class Waits:
             case "model":
                 return replace(facts, begun_s=stage.at_s)
 
-    def _limit_s(self, tool: str) -> float | None:
+    def _limit_s(self, turn: Turn, tool: str) -> float | None:
         entry = self._kernel.registry.get(tool)
         if entry is None:
             return None
         declaration = entry.declaration
-        return self._bounds.memory_timeout_s if declaration.sandbox == "archive" else declaration.timeout_s
+        if declaration.sandbox == "archive":
+            return self._bounds.memory_timeout_s
+        return self._kernel.env.rules.of_turn(turn).timeout_s(tool, declaration.timeout_s)

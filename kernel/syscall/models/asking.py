@@ -65,7 +65,8 @@ class Asking:
 
     ``whole``: all of its messages, each once, when they are here. ``want_whole()`` is called when the gateway lacks
     some; then :meth:`told` is to be. ``over(answer)`` is called once, and maybe in :meth:`begin`. ``begins()``
-    is called each time that the gateway is about to be asked. ``stage``: what it waits for.
+    is called each time that the gateway is about to be asked. ``stands(waits)`` says when it begins to wait for what
+    takes nothing of its time, and when it does no more. ``stage``: what it waits for.
     """
 
     def __init__(
@@ -77,7 +78,9 @@ class Asking:
         want_whole: Callable[[], None],
         over: Callable[[dict[str, Any]], None],
         begins: Callable[[], None],
+        stands: Callable[[bool], None] = lambda waits: None,
     ) -> None:
+        self._stands = stands
         self._gateway = gateway
         self._question = question
         self._whole = whole
@@ -97,7 +100,7 @@ class Asking:
         if seconds <= 0:
             self.begin()
             return
-        self.stage = Stage("back_off", self.stage.at_s + seconds)
+        self._enter(Stage("back_off", self.stage.at_s + seconds))
         self._timer = asyncio.get_running_loop().call_at(self.stage.at_s, self.begin)
 
     def begin(self) -> None:
@@ -113,9 +116,14 @@ class Asking:
             if number == self._number:  # else it has been answered
                 self._forget = forget
 
+    def _enter(self, stage: Stage) -> None:
+        before, self.stage = self.stage, stage
+        if (before.name == "model") != (stage.name == "model"):
+            self._stands(stage.name != "model")
+
     def _begin_time(self) -> None:
         loop = asyncio.get_running_loop()
-        self.stage = Stage("model", loop.time())
+        self._enter(Stage("model", loop.time()))
         self._timer = loop.call_later(self._bounds.model_timeout_s, self._late)
 
     def queued(self, waits: bool) -> None:
@@ -124,7 +132,7 @@ class Asking:
             return  # nothing is under way there, or it has said so
         self._timer.cancel()
         if waits:
-            self.stage = Stage("provider_slot", asyncio.get_running_loop().time())
+            self._enter(Stage("provider_slot", asyncio.get_running_loop().time()))
         else:
             self._begin_time()
 
@@ -139,9 +147,15 @@ class Asking:
         self._number += 1
         if self._timer is not None:
             self._timer.cancel()
-        self.stage = Stage("model", self.stage.at_s)  # the wait was in another gateway, if it is asked again
+        self._enter(Stage("model", self.stage.at_s))  # the wait was in another gateway, if it is asked again
         self._forget()
         self._forget = _nothing
+
+    def give_up(self, why: str) -> None:
+        """Nobody waits for the answer any longer, though somebody is to be answered."""
+        self.stop()
+        self._gateway.cancel(self._question["stream_id"])
+        self._over(_uncounted(why, "cancelled"))
 
     def _came(self, number: int, answer: Any, error: Exception | None) -> None:
         if number != self._number:

@@ -58,6 +58,7 @@ from kernel.syscall.models.model_sections import shown_sections
 from kernel.toolbox.registry import Registry
 from kernel.turn.divergence import shown
 from kernel.turn.partial_answers import PartialAnswers
+from kernel.turn.turn_signals import TimeOver
 from kernel.turn.turns import Turns
 from kernel.values import canonical
 
@@ -221,6 +222,8 @@ class ModelCalls:
         allowance: Allowance,
     ) -> str:
         """Why it may not be asked; empty when it may."""
+        if process.time.over:
+            return process.time.over
         tools = tuple(resolved.tools)
         asked = AskModel(resolved.provider, resolved.model, tools, question.bytes, allowance.why)
         verdict = self._policy.judge(process.asker(turn), asked)
@@ -298,6 +301,7 @@ class ModelCalls:
             partial(self._turns.want_whole, turn, ordinal),
             partial(self._answered, process.pid, turn, ordinal, self._asked_of(resolved)),
             partial(self._feed.void, turn.id, ordinal, "attempt"),
+            partial(self._turns.stands, turn),
         )
         options = question.asked.options or NO_OPTIONS
         self._running[stream] = Running(asking, turn.mail.id, options.aside)
@@ -467,6 +471,11 @@ class ModelCalls:
             stream = f"{turn}:{ordinal}"
             self._gateway.cancel(stream)
             self._stop(stream)
+
+    def time_over(self, said: TimeOver) -> None:
+        """A turn has no time left: what it asks is answered with that."""
+        for ordinal in self.under_way(said.turn):
+            self._running[f"{said.turn}:{ordinal}"].asking.give_up(said.why)
 
     def _stop(self, stream: str) -> None:
         self._running.pop(stream).asking.stop()

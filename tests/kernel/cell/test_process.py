@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 from kernel.abi import Behaviour, Message, Syscalls, TurnEnded
 from kernel.cell import process
+from kernel.cell.load import BehaviourError
 from kernel.cell.process import CellProcess, Delivery
+from kernel.cell.protocol import Value
 from kernel.cell.slot import Slot
 from kernel.cell.steps import Steps, task_factory
+from kernel.shapes import told
 from tests.patience import HANG_S
 
 AGAIN = Delivery("t1", Message("m1", "operator", "x", "s", wants_reply=False), [], [])
@@ -30,6 +34,14 @@ class Asks:
         except TurnEnded:
             await self.holds.wait()
             raise
+
+
+class Says:
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    async def handle(self, message: Message, sys: Syscalls) -> str:
+        return self.text
 
 
 class Case:
@@ -92,5 +104,27 @@ def test_the_end_of_a_delivery_that_waits_for_the_one_before_is_its_own() -> Non
         await case.until(lambda: case.ops() == ["call", "ended", "ended"])
         await asyncio.sleep(0)
         assert case.behaviour.handled == 1
+
+    run(body)
+
+
+def cannot() -> Behaviour:
+    raise BehaviourError("it cannot be constructed")
+
+
+def test_who_is_made_for_a_turn_handles_it_and_those_behind_it() -> None:
+    async def body(case: Case) -> None:
+        case.process.deliver(replace(AGAIN, turn="t1"))
+        case.process.deliver(replace(AGAIN, turn="t2", make=lambda: Says("second")))
+        await case.until(lambda: case.ops() == ["call"])
+        case.process.resolve("t1", 0, 0, told(Value(1.0)))
+        await case.until(lambda: case.ops().count("done") == 2)
+        case.process.deliver(replace(AGAIN, turn="t3"))
+        await case.until(lambda: case.ops().count("done") == 3)
+        case.process.deliver(replace(AGAIN, turn="t4", make=cannot))
+        await case.until(lambda: "crashed" in case.ops())
+        replies = [frame[3]["reply"] for frame in case.sent if frame[0] == "done"]
+        crashed = [frame[3] for frame in case.sent if frame[0] == "crashed"]
+        assert replies == ["1.0", "second", "second"] and "it cannot be constructed" in crashed[0]
 
     run(body)

@@ -344,7 +344,7 @@ def test_the_formats_are_these() -> None:
         "Mail": "id seq sender to text session reply_to wants_reply deadline_us trace rights time_us peer answers "
         "status answer_by_us waiting kind topic inbound",
         "Turn": "id mail address started_seq attempt crashes calls last_answer_seq config result_bytes diverged "
-        "losses ends",
+        "losses ends withheld",
         "Call": "ordinal call_hash op seq name arguments state intent_seq attempt outcome unsettled replaces effects "
         "pid on_doubt outcome_seq effect_id probe probed",
         "DeadLetter": "mail why seq time_us reason replays replayed_as",
@@ -355,8 +355,8 @@ def test_the_formats_are_these() -> None:
     }
     assert FORMAT == 4
     assert {name: one.FORMAT for name, one in example().slices.items()} == {
-        "boots": 1, "pids": 1, "slots": 14, "traces": 1, "documents": 4, "mail": 4, "keyed": 2, "turns": 5,
-        "subscriptions": 1, "calls": 7, "deeds": 1, "told_files": 1,
+        "boots": 1, "pids": 1, "slots": 14, "traces": 1, "documents": 4, "mail": 4, "keyed": 2, "turns": 6,
+        "subscriptions": 1, "calls": 7, "deeds": 1, "told_files": 1, "uses": 1,
         "monitors": 2, "traps": 1, "accounts": 4, "crossings": 5, "dead": 5, "tally": 2, "sessions": 1,
         "turn_logs": 1,
     }  # fmt: skip
@@ -405,7 +405,7 @@ def test_turns_of_an_earlier_format_have_lost_no_cell_and_count_from_then_on() -
     now = apply(example(), [lost])
     assert restored(now).turns["t4"].losses == 1
     parts = msgpack.unpackb(encode_state(now))
-    parts["slices"]["turns"] = [3, [each[:-2] for each in parts["slices"]["turns"][1]]]
+    parts["slices"]["turns"] = [3, [each[:-3] for each in parts["slices"]["turns"][1]]]
     old = State(*LIMITS)
     restore_state(old, msgpack.packb(parts))
     assert old.turns["t4"].losses == 0
@@ -620,7 +620,7 @@ def test_a_part_that_a_former_format_must_have_or_did_not_have_is_refused() -> N
 
 
 LATER = (
-    "turn_logs", "traces", "monitors", "traps", "keyed", "subscriptions", "accounts", "deeds", "told_files",
+    "turn_logs", "traces", "monitors", "traps", "keyed", "subscriptions", "accounts", "deeds", "told_files", "uses",
 )  # fmt: skip
 
 

@@ -123,13 +123,14 @@ def test_a_turn_goes_on_with_the_limits_and_the_words_it_began_with(tmp_path: Pa
         at = await twin.delivery()
         assert twin.cells.placed[-1].config["recall_tokens"] == 700
         assert await twin.call_tool(at, "pay", {}) == {"status": "ok", "text": "x" * 64, "truncated": True}
+        assert not twin.cells.configured
         twin.finish(at)
         await twin.send("ada")
-        twin.crash(await twin.delivery())
+        later = await twin.delivery()
+        assert twin.cells.configured == [(later.pid, {"recall_tokens": 9})]
+        twin.crash(later)
         await twin.delivery()
-        assert twin.cells.placed[-1].config["recall_tokens"] == 700, (
-            "the second turn began in the same process"
-        )
+        assert twin.cells.placed[-1].config["recall_tokens"] == 9 and len(twin.cells.configured) == 1
 
     on_twin(tmp_path, before, bounds=Bounds(tool_result_bytes=64))
     on_twin(tmp_path, after, recall_tokens=9)

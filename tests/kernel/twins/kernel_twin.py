@@ -39,7 +39,7 @@ from kernel.cells.cell_events import (
     WarmCells,
 )
 from kernel.cells.health.stacks import CellStacks
-from kernel.cells.launcher import BehaviourEntry
+from kernel.cells.launcher import BehaviourEntry, Told
 from kernel.clock import Clock, LoopClock
 from kernel.errors import KernelError
 from kernel.helper.helper import Answered, HelperLost, HelperRefused
@@ -51,6 +51,9 @@ from kernel.model.spec import ProcessSpec
 from kernel.peer.mesh_port import MeshPort, NoMesh
 from kernel.peer.remote_calls import PeerAsked
 from kernel.policy.proposal import Gate
+from kernel.policy.rules.file_rules import FileRulesGate
+from kernel.policy.rules.in_force import RulesInForce
+from kernel.policy.rules.tool_rules import ToolRulesGate
 from kernel.process.process_signals import SlotGone
 from kernel.shapes import told
 from kernel.signals import Signal, Signals
@@ -65,6 +68,7 @@ from kernel.worker.pool import Placed
 from kernel.worker.workers import Came, WorkerCall, WorkerResult, WorkerWithdrawn
 from tests.kernel.twins.put_by import answer_by, put_by
 from tests.patience import HANG_S
+from weftos.config.rules import read_rules
 from weftos.node.gates import GATES
 
 LIMIT_S = HANG_S
@@ -97,6 +101,7 @@ class TwinCells:
         self.results: asyncio.Queue[tuple[int, str, str, dict[str, Any]]] = asyncio.Queue()
         self.wanted_whole: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
         self.ended: list[tuple[int, str, str]] = []
+        self.configured: list[tuple[int, dict[str, Any]]] = []
         self.stopped: list[tuple[int, str]] = []
         self.refuse: Callable[[Placement], str] = lambda placement: ""
         self.placements: asyncio.Queue[Placement] = asyncio.Queue()
@@ -113,6 +118,9 @@ class TwinCells:
             loop.call_soon(self._signals.say, CellStartFailed(placement.pid, why))
         else:
             loop.call_soon(self._signals.say, CellStarted((placement.pid,), "c1"))
+
+    def configure(self, pid: int, config: dict[str, Any]) -> None:
+        self.configured.append((pid, config))
 
     def deliver(self, pid: int, turn: str, message: Message, history: list[Any], tools: list[str]) -> None:
         self.deliveries.put_nowait(Delivery(pid, turn, message, history, tools))
@@ -477,11 +485,12 @@ async def kernel_twin(
     tuning: Tuning = Tuning(retry_s=0.05),  # noqa: B008  # frozen
     clock: Clock | None = None,
     caps: CostCaps | None = None,
+    agent: dict[str, Any] | None = None,
 ) -> AsyncIterator[Twin]:
     """Boot a kernel on ``directory``; a second time on the same one recovers what the first left. ``without``: tools
     whose worker did not load in this boot; ``recall_tokens``: what the configuration tells each agent;
     ``make_cells``: others than the twins; ``mesh`` and ``name``: of a node among others; ``clock``: another than
-    the loop's; ``caps``: of cost.
+    the loop's; ``caps``: of cost; ``agent``: what else ``[agent]`` says.
     """
     bounds = bounds or Bounds()
     if not any(directory.glob("keys*")):
@@ -502,12 +511,14 @@ async def kernel_twin(
     signals = Signals()
     cells, workers, gateway = make_cells(signals), TwinWorkers(), TwinGateway()
     log: list[tuple[str, dict[str, Any]]] = []
-    behaviours = {"agent": BehaviourEntry("agent", "a:B", config={"recall_tokens": recall_tokens})}
+    told_to_agents = {"recall_tokens": recall_tokens, **(agent or {})}
+    behaviours = {"agent": BehaviourEntry("agent", "a:B", config=told_to_agents)}
+    rules = RulesInForce(state, read_rules, Told(behaviours))
     archive = TwinArchive(directory)
     env = Environment(
         7,
         bounds,
-        gates,
+        (*gates, ToolRulesGate(rules), FileRulesGate(rules)),
         behaviours,
         lambda event, **fields: log.append((event, fields)),
         archive.ask,
@@ -515,6 +526,7 @@ async def kernel_twin(
         name=name,
         clock=clock or LoopClock(),
         caps=caps or CostCaps(),
+        rules=rules,
     )
     recorder = Recorder(ledger, state, signals)
     twins: tuple[Any, Any, Any] = (cells, workers, gateway)

@@ -12,6 +12,7 @@ import pytest
 from kernel.helper.helper import Helper
 from kernel.shapes import told
 from kernel.toolbox.arguments import canonical_json
+from kernel.toolbox.rules.file_rules import ALL_FILES
 from kernel.worker.requests import Configure, ToolImport
 from kernel.worker.workers import WorkerLimits, worker_command
 from tests.kernel.worker.conftest import SALT
@@ -101,7 +102,7 @@ def test_a_third_partys_tool_runs_with_its_intent_once_and_with_nothing_else(
 
         async def run(receipt: bytes, body: bytes) -> dict[str, Any]:
             call = {"tool": tool, "arguments": arguments, "receipt": receipt, "salt": SALT, "body": body}
-            answer = helper.request("run", {**call, "workspace": str(tmp_path)})
+            answer = helper.request("run", {**call, "workspace": str(tmp_path), "files": told(ALL_FILES)})
             return await asyncio.wait_for(answer, HANG_S)
 
         try:

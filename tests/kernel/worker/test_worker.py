@@ -14,6 +14,7 @@ import pytest
 from kernel.helper.helper import Helper, HelperRefused
 from kernel.shapes import told
 from kernel.toolbox.arguments import canonical_json
+from kernel.toolbox.rules.file_rules import ALL_FILES
 from kernel.worker.requests import Configure
 from kernel.worker.worker import MAX_RESULT_BYTES, answer_of, render
 from kernel.worker.workers import WorkerLimits, worker_command
@@ -37,7 +38,9 @@ def with_worker(home: Path, mint: Any, scene: Callable[[Helper, Ask], Coroutine[
             receipt: bytes, body: bytes, tool: str = "file_write", arguments: str = ARGUMENTS
         ) -> Any:
             call = {"tool": tool, "arguments": arguments, "receipt": receipt, "salt": SALT, "body": body}
-            return await asyncio.wait_for(helper.request("run", {**call, "workspace": str(home)}), HANG_S)
+            return await asyncio.wait_for(
+                helper.request("run", {**call, "workspace": str(home), "files": told(ALL_FILES)}), HANG_S
+            )
 
         try:
             await scene(helper, ask)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kernel.budget.price import Price
+from kernel.policy.rules.in_force import NothingRuled
 from weftos.config.config import Config, ConfigError, validate_file
 from weftos.config.routing import price_of, route_rights, told_routing
 from weftos.node.gates import GATES, gates_of
@@ -112,8 +113,13 @@ def test_a_model_of_two_tiers_has_the_rank_of_the_lower_one(tmp_path: Path) -> N
 
 
 def test_the_gate_is_in_force_behind_those_of_every_node(tmp_path: Path) -> None:
-    gates = gates_of(of(tmp_path, WHOLE).settings)
-    assert gates[:-1] == GATES and type(gates[-1]).__name__ == "RoutesGate"
+    gates = gates_of(of(tmp_path, WHOLE).settings, NothingRuled())
+    assert gates[: len(GATES)] == GATES
+    assert [type(gate).__name__ for gate in gates[len(GATES) :]] == [
+        "ToolRulesGate",
+        "FileRulesGate",
+        "RoutesGate",
+    ]
 
 
 def test_a_price_of_models_holds_where_the_provider_has_none(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""How often what was used is used."""

@@ -1,0 +1,1 @@
+"""How many calls are carried out at once."""

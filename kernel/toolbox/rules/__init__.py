@@ -1,0 +1,1 @@
+"""What file tools may touch of a workspace."""
