@@ -144,9 +144,32 @@ class Dropped(TypedDict):
     id: str
 
 
+class ReplyMetadata(TypedDict):
+    """What an answer is told with. ``provider``, ``model``: who gave the last answer to a question, empty for nobody.
+    ``tool_rounds``: rounds of calls, ``tool_calls`` in all; tokens of all questions. ``cost_millionths`` of the unit
+    of money is what they cost, None where nobody knows that of any; ``cost_unknown``: of how many nobody knows it.
+    ``fallback_attempts``: questions that were not answered; ``attempts``: how often the turn was handed out. ``score``:
+    what its behaviour says of how it went.
+    """
+
+    provider: str
+    model: str
+    tool_rounds: int
+    tool_calls: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    cost_millionths: int | None
+    cost_unknown: int
+    fallback_attempts: int
+    attempts: int
+    score: str
+
+
 class Sent(TypedDict):
-    """The accepted message. ``status``, ``reply`` and ``turn`` where the reply was waited for. ``again``: it was
-    accepted earlier, under the same key; then an answer that was given already is told without its ``reply``.
+    """The accepted message. ``status``, ``reply``, ``turn`` and ``metadata`` where the reply was waited for;
+    ``metadata`` not of one of another node. ``again``: it was accepted earlier, under the same key; then an answer that
+    was given already is told without its ``reply``.
     """
 
     message: str
@@ -156,6 +179,7 @@ class Sent(TypedDict):
     status: NotRequired[str]
     reply: NotRequired[str]
     turn: NotRequired[str]
+    metadata: NotRequired[ReplyMetadata]
 
 
 class Published(TypedDict):

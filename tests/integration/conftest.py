@@ -151,6 +151,7 @@ def _configuration(base_url: str) -> str:
         "linker": ("probe_behaviours:Linker", PLUGINS, "shared"),
         "gated": ("probe_behaviours:Gated", PLUGINS, "dedicated"),
         "holds": ("probe_behaviours:Holds", PLUGINS, "shared"),
+        "stumbles": ("stumbles:Stumbles", PLUGINS, "dedicated"),
         "supervised": ("supervised:Supervised", PLUGINS, "shared"),
         "modules": ("probe_behaviours:Modules", PLUGINS, "dedicated"),
         "remembers": ("probe_behaviours:Remembers", PLUGINS, "dedicated"),

@@ -37,6 +37,20 @@ def five_calls() -> Json:
     )
 
 
+def ten_calls() -> list[Json]:
+    """Ten tool calls in ten rounds, and an answer."""
+    return [
+        *({"tool_calls": [call("calculator", {"expression": f"{n}*23"})]} for n in range(1, 11)),
+        {"text": "All ten are done."},
+    ]
+
+
+def ten_effects(port: int) -> list[Json]:
+    """The same with effects outside, called ten-0 to ten-9."""
+    calls = (call("count", {"port": port, "effect": f"ten-{n}"}) for n in range(10))
+    return [*({"tool_calls": [each]} for each in calls), {"text": "All ten are done."}]
+
+
 def work(port: int, name: str, tool: str) -> Json:
     """Two effects, a call that the test holds, a third effect, an answer."""
     return _rounds(
@@ -66,6 +80,10 @@ def models(effects: Effects) -> Json:
         "for-ever": _rounds({"tool_calls": [call("calculator", {"expression": "1+1"})]}, after="last"),
         "large": _one_call("calculator", json.dumps({"expression": "1" * 300 * 1024})),
         "10-mb": _one_call("calculator", json.dumps({"expression": "1" * 10 * 2**20})),
+        "ten-effects": _rounds(*ten_effects(port)),
+        "ten-calls": _rounds(*ten_calls()),
+        "overloaded-later": _rounds(*ten_calls()[:3], {"status": 503, "error": "overloaded"}, after="last"),
+        "cut-later": _rounds(*ten_calls()[:6], {"text": "one two three four", "cut_after": 3}, after="last"),
         "memory": _rounds({"text": "I will remember the word heron."}),
         "endless": _rounds({"endless": "text"}),
         "hostile": _rounds({"text": HOSTILE}),

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +57,23 @@ def test_a_killed_node_goes_on_with_the_same_turn(
     assert len([request for request in models.requests() if request["body"]["model"] == "resume"]) == 5
     tally = node.api.status()["messages"]
     assert (tally["accepted"], tally["acknowledged"], tally["in_flight"]) == (1, 1, 0)
+
+
+def test_a_turn_whose_cell_is_killed_between_its_stages_does_and_asks_nothing_twice(
+    fresh: LiveNode, effects: Effects, models: ModelServer, tmp_path: Path
+) -> None:
+    """All places, and who else may be killed there: ``make prove PART=stages``."""
+    fresh.up()
+    fresh.api.spawn(
+        "walker", behaviour="stumbles", tools=("count",), provider="scripted", model="ten-effects"
+    )
+    answer = fresh.api.send("walker", str(tmp_path), wait_s=WAIT_S)
+    assert (answer["status"], answer["reply"]) == ("ok", "All ten are done.")
+    assert len(list(tmp_path.iterdir())) == 3
+    assert answer["metadata"]["attempts"] == 4
+    assert [effects.count(f"ten-{number}") for number in range(10)] == [1] * 10
+    asked = [request for request in models.requests() if request["body"]["model"] == "ten-effects"]
+    assert len(asked) == 11
 
 
 @pytest.mark.parametrize("working", ["doubt"], indirect=True)

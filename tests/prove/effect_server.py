@@ -2,7 +2,7 @@
 
 One JSON object a line, each way. ``{"count": id}`` -> ``{"counted": n}``, a random while after the counting, so that a
 kill finds calls whose effect has happened and is not yet known. ``{"ask": [ids]}`` -> ``{"counts": {id: n}}``, once no
-counting of those ids is still under way; ``{"ask": null}`` for all.
+counting of those ids is still under way; ``{"ask": null}`` for all, also those under way.
 
 Prints its port, then serves until its standard input closes.
 """
@@ -15,6 +15,8 @@ import os
 import random
 import sys
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,20 +36,26 @@ class Effects:
         self._lines: list[str] = []
 
     async def count(self, effect: str) -> dict[str, Any]:
-        self._under_way[effect] += 1
-        try:
+        async with self.under_way(effect):
             self._counts[effect] += 1
             counted = self._counts[effect]
             await self._write(effect)
+        await asyncio.sleep(random.random() * self._delay_s)
+        return {"counted": counted}
+
+    @asynccontextmanager
+    async def under_way(self, effect: str) -> AsyncIterator[None]:
+        """While it is not known whether it will have happened: who asks for it waits."""
+        self._under_way[effect] += 1
+        try:
+            yield
         finally:
             self._under_way[effect] -= 1
             async with self._settled:
                 self._settled.notify_all()
-        await asyncio.sleep(random.random() * self._delay_s)
-        return {"counted": counted}
 
     async def ask(self, effects: list[str] | None) -> dict[str, Any]:
-        wanted = list(self._counts) if effects is None else effects
+        wanted = list(self._counts | self._under_way) if effects is None else effects
         async with self._settled:
             await self._settled.wait_for(lambda: not any(self._under_way[effect] for effect in wanted))
         return {"counts": {effect: self._counts[effect] for effect in wanted}}
@@ -88,8 +96,7 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
         return b""
 
 
-async def main(log: Path, delay_s: float) -> None:
-    effects = Effects(log, delay_s)
+async def run(effects: Effects) -> None:
     server = await asyncio.start_server(effects.serve, "127.0.0.1", 0, limit=MAX_LINE_BYTES, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
     closed = asyncio.Event()
@@ -98,4 +105,4 @@ async def main(log: Path, delay_s: float) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), float(sys.argv[2])))
+    asyncio.run(run(Effects(Path(sys.argv[1]), float(sys.argv[2]))))

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.patience import HANG_S
-
-SERVER = Path(__file__).with_name("effect_server.py")
+from tests.places import ROOT
 
 
 class EffectServer:
@@ -38,15 +37,23 @@ class EffectServer:
 @contextmanager
 def effect_server(log: Path, delay_s: float) -> Iterator[EffectServer]:
     """An effect server, gone at the end of the block."""
+    with server("tests.prove.effect_server", str(log), str(delay_s)) as port:
+        yield EffectServer(port, log)
+
+
+@contextmanager
+def server(module: str, *words: str) -> Iterator[int]:
+    """A module that prints its port and serves until its standard input closes, gone at the end of the block."""
     process = subprocess.Popen(
-        [sys.executable, str(SERVER), str(log), str(delay_s)],
+        [sys.executable, "-m", module, *words],
+        cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
     assert process.stdin is not None and process.stdout is not None
     try:
-        yield EffectServer(int(process.stdout.readline()), log)
+        yield int(process.stdout.readline())
     finally:
         process.stdin.close()
         try:

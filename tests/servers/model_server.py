@@ -84,11 +84,12 @@ class Script:
 
 
 def rounds(body: Json) -> int:
-    """How many assistant messages stand behind the newest user message."""
+    """How many assistant messages stand behind the newest user message; what the node tells of forerunners is none."""
     count = 0
     for message in body.get("messages") or body["input"]:
         role = message.get("role")
-        count = 0 if role == "user" else count + (role == "assistant")
+        told = any(str(call["id"]).startswith("forerunner-") for call in message.get("tool_calls") or ())
+        count = 0 if role == "user" else count + (role == "assistant" and not told)
     return count
 
 

@@ -60,7 +60,7 @@ def agent_trace(auditor: Auditor, wanted: Wanted) -> Json:
                 "status": step["status"],
                 "error_kind": step.get("error_kind", ""),
                 "tokens": [step.get("input_tokens", 0), step.get("output_tokens", 0)],
-                "cost_millionths": step.get("cost_millionths"),
+                "cost_millionths": _known(step.get("cost_millionths")),
                 "took_us": step["ended_us"] - step["time_us"],
             }
             for step in asked
@@ -72,6 +72,11 @@ def agent_trace(auditor: Auditor, wanted: Wanted) -> Json:
         "outcome": story["status"],
         "erased": story["erased"],
     }
+
+
+def _known(cost_millionths: int | None) -> int | None:
+    """None where nobody knows it, which an entry says by -1."""
+    return None if cost_millionths is None or cost_millionths < 0 else cost_millionths
 
 
 def _newest(auditor: Auditor, wanted: Wanted) -> str:

@@ -139,6 +139,13 @@ def _valued(step: Json, seq: int, body: dict[str, Any]) -> None:
     step.update(status="ok", op=body["op"], value=plain(body["value"]))
 
 
+def _filed(step: Json, seq: int, body: dict[str, Any]) -> None:
+    """What is told of the files is which: their texts may be long, and a session is told each once."""
+    step["seqs"].append(seq)
+    names = [name for name, *_ in _json(body["files"])]
+    step.update(status="ok", op="files", value=", ".join(map(str, names)) or "none")
+
+
 def _proposed(step: Json, seq: int, body: dict[str, Any]) -> None:
     step["seqs"].append(seq)
     step.update(tool=body["tool"], arguments=body["arguments"], intents=[], outcomes=[], verdicts=[])
@@ -173,6 +180,7 @@ _TELLERS = {
     "asked": _asked,
     "answered": _answered,
     "value": _valued,
+    "files": _filed,
     "proposed": _proposed,
     "verdict": _judged,
     "intent": _intended,

@@ -19,6 +19,7 @@ from kernel.model.inbound import inbound_of as said_inbound
 from kernel.model.inbound import inbound_text, session_key
 from kernel.operations.messages import Messages, Said, Send, Sent, Watch
 from kernel.operations.operation import Handler
+from kernel.slices.feed.reply_metadata import metadata_of
 from kernel.slices.mail.keyed import Keyed
 from kernel.state.recorder import ledger_errors
 from kernel.state.unit import Unit
@@ -67,7 +68,7 @@ class MessageControl:
                 await durable()
             if end is None:
                 return answer
-            return cast(Sent, {**answer, **await asyncio.wait_for(end, wait_s)})
+            return cast(Sent, {**answer, **self._with_metadata(await asyncio.wait_for(end, wait_s))})
         except TimeoutError:
             raise TimedOut(
                 f"{answer['address']} has not answered {ident} within {wait_s:g} s; it may still do so"
@@ -155,7 +156,13 @@ class MessageControl:
         if event["status"] == "dead":
             yield {"event": "dead", "why": event["reply"]}
         else:
-            yield {"event": "reply", **{key: event[key] for key in ("status", "reply", "turn")}}
+            reply = {key: event[key] for key in ("status", "reply", "turn")}
+            yield {"event": "reply", **self._with_metadata(reply)}
+
+    def _with_metadata(self, end: dict[str, Any]) -> dict[str, Any]:
+        """What a reply is told with, where its turn is of this node."""
+        trace = self._kernel.state.turn_logs.trace_of(end.get("turn", ""))
+        return end if trace is None else {**end, "metadata": metadata_of(trace)}
 
     @contextmanager
     def _leaving(self, ident: str, queue: WatchQueue) -> Iterator[None]:

@@ -25,6 +25,7 @@ from kernel.model.rows import as_list, as_number, as_rows, as_text
 from kernel.operations.turns.events import EventName
 from kernel.slice import Handler, Keeper, Slice, Told
 from kernel.slices.feed.agent_trace import STEP_BYTES, AgentTrace, TraceBuilder
+from kernel.slices.feed.reply_metadata import metadata_of
 from kernel.slices.feed.turn_event import RECORDED, SHOWN_CHARS, TEXT_CHARS, TurnEvent, cut, event
 from kernel.slices.mailboxes import Mail, turn_id
 from kernel.slices.turns import Turns, rank
@@ -209,7 +210,11 @@ class TurnLogs(Slice):
         if status not in ("ok", "cancelled"):
             self._add(log, event("error", told.time_us, told.seq, what="turn", status=status, **cut(reply)))
         answer = cut(reply, TEXT_CHARS, "reply")
-        self._add(log, event("response_complete", told.time_us, told.seq, status=status, **answer))
+        metadata = metadata_of(log.trace.trace())
+        self._add(
+            log,
+            event("response_complete", told.time_us, told.seq, status=status, **answer, metadata=metadata),
+        )
         log.ended_us = told.time_us
         log.showing.clear()
         self._ended_ones[ident] = None

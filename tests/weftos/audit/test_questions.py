@@ -221,3 +221,12 @@ def test_a_long_message_that_is_named_again_and_again_is_not_put_together(withou
     body = {key: value for key, value in asked([long], [], 4, [[0, 1]] * 1000).items() if key not in without}
     with pytest.raises(Unreadable, match="1000014000 characters are more than any node takes"):
         Questions(lambda seq: record(seq, asked([long], [long]))).read(record(9, body))
+
+
+def test_a_turn_tells_which_files_it_was_given_and_not_their_text() -> None:
+    files = json.dumps([["SOUL.md", "5e", ""], ["USER.md", "57", "cut"]])
+    given = {"turn": "t1", "ordinal": "0.0", "files": files, "new": json.dumps({"5e": "be kind"})}
+    ledger: Any = Ledger(("turn.started", {"turn": "t1"}), ("sys.files", given))
+    [step] = turn_story(ledger, "t1")["steps"]
+    assert (step["step"], step["op"], step["value"]) == ("value", "files", "SOUL.md, USER.md")
+    assert "be kind" not in json.dumps(step)
