@@ -83,6 +83,40 @@ PARTS: dict[str, tuple[Behaviour, ...]] = {
             (f"{_PIPELINE}::test_behind_classify", f"{_BUILDER}::test_the_stages_of_a_task"),
         ),
     ),
+    "Messages and sessions": (
+        Behaviour(
+            "A message says its channel, chat, user, id, attachments and what it asks of the answer, within bounds",
+            (
+                "kernel/model/test_inbound::test_",
+                "kernel/control/test_sending::test_a_message_of_a_channel",
+                "kernel/control/test_sending::test_what_cannot_be_said",
+            ),
+        ),
+        Behaviour(
+            "A repeated id of one channel is answered once",
+            ("kernel/control/test_sending::test_an_id_of_a_channel",),
+        ),
+        Behaviour(
+            "A session is a process below its agent, keyed `channel:chat`; a slow chat blocks no other",
+            (f"{_CHATS}::test_a_slow_chat", "kernel/message/test_chats::test_"),
+        ),
+        Behaviour(
+            "Crash and recovery are per session",
+            (f"{_CHATS}::test_one_chat_that_crashes", f"{_CHATS}::test_the_crash_of_the_agent"),
+        ),
+        Behaviour(
+            "A node that ends between a message and the start of its session loses nothing",
+            (f"{_CHATS}::test_a_node_that_ends", f"{_CHATS}::test_a_message_for_one_that_sleeps"),
+        ),
+        Behaviour(
+            "Idle sessions fall asleep and find their history again; there are so many of one agent",
+            (
+                f"{_CHATS}::test_one_that_is_idle",
+                f"{_CHATS}::test_beyond_the_limit",
+                f"{_CHATS}::test_of_too_many",
+            ),
+        ),
+    ),
     "history_sanitize": (
         Behaviour(
             "At most 50 messages, within the budget of tokens",
