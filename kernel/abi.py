@@ -138,10 +138,27 @@ NO_OPTIONS = MessageOptions()
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """Who has written a message of a channel, as the node decided when it took it: a ``name`` of ``[identities]``, or
+    ``CHANNEL:USER`` for one whom none of them names; his ``roles``; the highest tier of models that is said of him
+    (``max_tier``, empty where routing says it); and whether he may be shown what is ``sensitive``.
+    """
+
+    name: str = ""
+    roles: tuple[str, ...] = ()
+    max_tier: str = ""
+    sensitive: bool = False
+
+
+NOBODY = Identity()
+
+
+@dataclass(frozen=True, slots=True)
 class Inbound:
     """How a message came to the node. ``channel``: the way it took, empty for none; ``chat``: the conversation there;
     ``user``: who wrote it, as the channel names him; ``id``: the message, as the channel names it. Each is empty where
-    it was not said. The node takes the word of who runs the channel for it.
+    it was not said. The node takes the word of who runs the channel for it. ``who`` that is: what the node made of it,
+    :data:`NOBODY` where there is no channel.
     """
 
     channel: str = ""
@@ -150,6 +167,7 @@ class Inbound:
     id: str = ""
     options: MessageOptions = NO_OPTIONS
     attachments: tuple[Attachment, ...] = ()
+    who: Identity = NOBODY
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ code::
     Unavailable(message)  Invalid(message)  Conflict(message)          one class a code
 
     AddressError(Invalid)        StateError(Conflict)       MailboxFull(Busy)       CapabilityError(Refused)
+    RateLimited(Busy)            AccessDenied(Refused)
     SessionError(Unavailable)    LockedError(Conflict)      .pid: holder's, 0 if unknown
     SupervisionError(word, message)                         .code follows from the word
 
@@ -39,15 +40,19 @@ SupervisionWord = Literal[
 
 class KernelError(Exception):
     """Base of all errors of this package. ``code`` says how a caller should take it. ``word``: what Erlang/OTP's
-    ``supervisor`` would answer, where a request about children is refused; else empty.
+    ``supervisor`` would answer, where a request about children is refused; else empty. ``retry_after_s``: when the same
+    may go well, 0 where nobody knows.
     """
 
     code: Code = "invalid"
 
-    def __init__(self, message: str, *, word: SupervisionWord | Literal[""] = "") -> None:
+    def __init__(
+        self, message: str, *, word: SupervisionWord | Literal[""] = "", retry_after_s: float = 0.0
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.word = word
+        self.retry_after_s = retry_after_s
 
 
 class NotFound(KernelError):
@@ -102,6 +107,18 @@ class StateError(Conflict):
 
 class MailboxFull(Busy):
     """The mailbox holds as many messages or bytes as it may."""
+
+
+class RateLimited(Busy):
+    """Too many messages of one sender: ``retry_after_s`` says when the next one is accepted."""
+
+
+class AccessDenied(Refused):
+    """Who has written it may not ask this process by this channel: ``user``, ``channel`` and ``reason``."""
+
+    def __init__(self, user: str, channel: str, reason: str) -> None:
+        super().__init__(f"AccessDenied: user {user or '(none)'} of channel {channel}: {reason}")
+        self.user, self.channel, self.reason = user, channel, reason
 
 
 class CapabilityError(Refused):

@@ -61,6 +61,8 @@ from kernel.peer.peer_records import PeerRefused
 from kernel.peer.remote import Remote, RemoteParts
 from kernel.peer.remote_calls import QuestionWithdrawn
 from kernel.peer.router import Router
+from kernel.policy.access import Access
+from kernel.policy.limits.rates import RateLimits
 from kernel.policy.pipeline import Policy
 from kernel.policy.proposal import Gate
 from kernel.policy.rules.in_force import NothingRuled, Rules
@@ -111,8 +113,9 @@ from kernel.worker.workers import Workers
 class Environment:
     """What the kernel is told of its node. ``archive`` asks the archive; it raises HelperLost, HelperRefused. Whatever
     is random comes from ``chance``, what time has passed from ``clock``. ``name``: the node's petname. ``caps``: what
-    questions may cost for each sender and in each tier. ``protected`` is shown by no workspace. ``rules``: what
-    configuration says of the calls and the time of a turn.
+    questions may cost for each sender and in each tier; ``rates``: how many messages of each sender are accepted;
+    ``access``: who users of channels are, and what they may ask. ``protected`` is shown by no workspace. ``rules``:
+    what configuration says of the calls and the time of a turn.
     """
 
     boot: int
@@ -128,6 +131,8 @@ class Environment:
     caps: CostCaps = field(default_factory=CostCaps)
     protected: ProtectedPaths = NOTHING_PROTECTED
     rules: Rules = field(default_factory=NothingRuled)
+    rates: RateLimits = field(default_factory=RateLimits)
+    access: Access = field(default_factory=Access)
 
 
 class Kernel:
@@ -169,7 +174,7 @@ class Kernel:
         self.ends = Ends()
         settlement = Settlement(recorder, self.live, attempts, registry, bounds)
         self.messaging = Messaging(
-            recorder, self.live, bounds, self.policy, signals, self.ends, settlement.of_message
+            recorder, self.live, bounds, self.policy, signals, self.ends, settlement.of_message, env.rates
         )
         self._expiries = Expiries(recorder, self.messaging, env.clock)
         self._downs = Downs(recorder, self.messaging)

@@ -23,7 +23,8 @@ Made from the table of operations by `python -m tools.operations_docs`; do not e
 
 Each is a method of `weftos.Client`, and a request of the control API: HTTP on the Unix socket `control.sock` in the
 node's runtime directory, for the node's user alone. [openapi.json](openapi.json), which a node serves at
-`/openapi.json`, has every field of every answer. Every error is `{"error": {"code", "message"}}`; the client raises it
+`/openapi.json`, has every field of every answer. Every error is `{"error": {"code", "message"}}`, with `retry_after_s`
+where it is known when the same may go well; the client raises it
 as `WeftosError`. What streams is one JSON object a line. *Recorded as*: the `operation` of the `operator.command` that
 the ledger has of it, written before it is done.
 """

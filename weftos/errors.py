@@ -12,10 +12,12 @@ class WeftosError(Exception):
     no caller would act on the difference. ``word``: where a request about children is refused, what Erlang/OTP's
     ``supervisor`` would answer: ``already_present``, ``already_started``, ``running``, ``restarting``, ``not_found``,
     ``bad_spec``, ``bad_flags``, ``bad_combination``, ``simple_one_for_one`` or ``shutdown``; else empty.
+    ``retry_after_s``: when the same may go well, 0 where nobody knows.
     """
 
-    def __init__(self, message: str, code: str = "error", word: str = "") -> None:
+    def __init__(self, message: str, code: str = "error", word: str = "", retry_after_s: float = 0.0) -> None:
         super().__init__(message)
+        self.retry_after_s = retry_after_s
         self.message = message
         self.code = code
         self.word = word

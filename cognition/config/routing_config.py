@@ -31,25 +31,16 @@ class TierConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class RolesConfig:
-    """The highest tier for a person, a process of this node, another node; None: what is for everybody."""
-
-    operator: TierName | None = None
-    agent: TierName | None = None
-    peer: TierName | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class PermissionsConfig:
-    """``max_tier``: the highest tier for whom nothing else is said. ``senders``: the same for the addresses (or globs
-    of them) that messages come from, which goes before ``roles``. ``allow`` and ``deny``: globs of
-    models; one that is denied or not allowed is never asked. ``escalation``: the senders and roles that may have one
-    tier more for tasks of at least ``escalation_threshold``.
+    """``max_tier``: the highest tier for whom nothing else is said. ``senders``: the same for the identities and
+    addresses (or globs of them) that messages come from, which goes before ``roles``: operator, agent, peer, and those
+    of ``[permissions]``. ``allow`` and ``deny``: globs of models; one that is denied or not allowed is never asked.
+    ``escalation``: the senders and roles that may have one tier more for tasks of at least ``escalation_threshold``.
     """
 
     max_tier: TierName = "elite"
     senders: ByName = field(default_factory=dict)
-    roles: RolesConfig = field(default_factory=RolesConfig)
+    roles: ByName = field(default_factory=dict)
     allow: Words = ("*",)
     deny: Words = ()
     escalation: Words = ()

@@ -5,6 +5,7 @@ The node says the same again at each question (``kernel/policy/routes.py``); a t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -32,20 +33,26 @@ class Permission:
     whose: str
 
 
-def permission_of(config: PermissionsConfig, sender: str) -> Permission:
-    """By its address, by the longest glob of it, by its role, or by what is for everybody."""
-    role = role_of(sender)
+def permission_of(
+    config: PermissionsConfig, sender: str, roles: Sequence[str] | None = None, max_tier: str = ""
+) -> Permission:
+    """By what is said of him himself (``max_tier``), by his name or address, by the longest glob of it, by the highest
+    of his ``roles`` (None: that of a person, a process or another node), or by what is for everybody.
+    """
+    roles = (role_of(sender),) if roles is None else roles
     fitting = (each for each in config.senders if fnmatchcase(sender, each))
     globs = sorted(fitting, key=lambda each: (-len(each), each))
-    escalates = role in config.escalation or any(fnmatchcase(sender, each) for each in config.escalation)
+    escalates = any(fnmatchcase(each, glob) for each in (sender, *roles) for glob in config.escalation)
+    if max_tier:
+        return Permission(rank_of(max_tier), escalates, sender)
     if sender in config.senders:
         return Permission(rank_of(config.senders[sender]), escalates, f"sender {sender}")
     if globs:
         return Permission(rank_of(config.senders[globs[0]]), escalates, f"sender {globs[0]}")
-    roles = config.roles
-    tier = {"operator": roles.operator, "agent": roles.agent, "peer": roles.peer}[role]
-    if tier is not None:
-        return Permission(rank_of(tier), escalates, f"role {role}")
+    of_roles = [(rank_of(config.roles[role]), role) for role in roles if role in config.roles]
+    if of_roles:
+        rank, role = max(of_roles, key=lambda each: each[0])
+        return Permission(rank, escalates, f"role {role}")
     return Permission(rank_of(config.max_tier), escalates, "everybody")
 
 

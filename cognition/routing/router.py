@@ -11,7 +11,7 @@ the chain is beyond the permission, and the cheapest that the task has a claim o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -26,11 +26,15 @@ ANSWER_TOKENS = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """``complexity`` of the task, from 0 to 1; who sent it; about how many ``tokens`` a model would read."""
+    """``complexity`` of the task, from 0 to 1; who sent it; about how many ``tokens`` a model would read. ``roles`` and
+    ``max_tier``: as of :func:`cognition.routing.permission.permission_of`.
+    """
 
     complexity: float
     sender: str
     tokens: int
+    roles: Sequence[str] | None = None
+    max_tier: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +140,7 @@ class Router:
         return Route(chain, TIERS[rank], window, why)
 
     def _permission(self, need: Need) -> Permission:
-        return permission_of(self._permissions, need.sender)
+        return permission_of(self._permissions, need.sender, need.roles, need.max_tier)
 
     def _ranks(self, permission: Permission, need: Need) -> tuple[int, ...]:
         """The tiers in the order in which their models are asked."""

@@ -20,7 +20,8 @@ async def route(turn: AgentTurn) -> Outcome:
     if config.provider or config.model:
         return Skip(f"the configuration names {config.provider}/{config.model}")
     shown = (*turn.system, *turn.history, turn.question)
-    need = Need(turn.complexity, turn.message.sender, sum(map(estimate_tokens, shown)))
+    tokens = sum(map(estimate_tokens, shown))
+    need = Need(turn.complexity, turn.sender, tokens, turn.roles, turn.identity.max_tier)
     found = router.route(need, await _found(turn, router, need))
     turn.sys.log(f"route: {found.why}")
     if not found.chain:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cognition.config.agent_config import PipelineConfig
+from cognition.stages.auth_resolve import auth_resolve
 from cognition.stages.classify import classify
 from cognition.stages.context_guard import context_guard
 from cognition.stages.execute import execute
@@ -18,6 +19,7 @@ from cognition.turn.order import builder_of
 from cognition.turn.stage import Stage, Wrap
 
 RUNS: Mapping[str, Stage] = {
+    "auth_resolve": auth_resolve,
     "history_sanitize": history_sanitize,
     "classify": classify,
     "route": route,

@@ -15,8 +15,9 @@ from cognition.config.guard_config import GuardConfig
 from cognition.context import ContextBounds, Record, system_records
 from cognition.failover.asking import Attempt
 from cognition.prompt.sections import PromptSection, joined
+from cognition.routing.permission import role_of
 from cognition.routing.router import Router
-from kernel.abi import Message, ModelAnswer, ModelRequest, StageReport, Syscalls
+from kernel.abi import NOBODY, Identity, Message, ModelAnswer, ModelRequest, StageReport, Syscalls
 
 UNKNOWN_COMPLEXITY = 0.5
 """What a task counts as that no stage has looked at."""
@@ -58,10 +59,11 @@ class AgentTurn:
     ``complexity`` how much of it, from 0 to 1. ``router`` says which model is asked, None where the configuration does.
     ``tier`` and ``context_window`` (in tokens, 0 for unknown) are of what it found, and ``fallbacks`` the models,
     ``provider/model``, to ask in that order when that one fails. ``prompt``: the sections of the system prompt, none as
-    long as no stage has made it. ``notes``: internal records that the session is to
-    keep before the exchange. ``attempts``: questions that a provider failed to answer. ``guard``: what becomes
-    of text that reads like orders. ``reply``: what is to be said, None as long as nobody knows; ``over``: a stage has
-    answered or given up before the end. ``stages``: what came of those that ran, in order.
+    long as no stage has made it. ``notes``: internal records that the session is to keep before the exchange.
+    ``attempts``: questions that a provider failed to answer. ``guard``: what becomes of text that reads like orders.
+    ``identity``: who has written the message, where it came by a channel. ``reply``: what is to be said, None as long
+    as nobody knows; ``over``: a stage has answered or given up before the end. ``stages``: what came of those that ran,
+    in order.
     """
 
     message: Message
@@ -86,6 +88,7 @@ class AgentTurn:
     tier: str = ""
     context_window: int = 0
     guard: GuardConfig = field(default_factory=GuardConfig)
+    identity: Identity = NOBODY
     reply: Reply | None = None
     over: bool = False
     stages: tuple[StageReport, ...] = ()
@@ -117,7 +120,18 @@ class AgentTurn:
             model=config.model,
             router=router,
             guard=guard or GuardConfig(),
+            identity=NOBODY if message.inbound is None else message.inbound.who,
         )
+
+    @property
+    def sender(self) -> str:
+        """By whose name permissions are looked up."""
+        return self.identity.name or self.message.sender
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """What the sender is."""
+        return self.identity.roles if self.identity.name else (role_of(self.message.sender),)
 
     @property
     def question(self) -> Record:

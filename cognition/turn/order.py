@@ -13,7 +13,16 @@ from cognition.turn.builder import PipelineBuilder
 from cognition.turn.stage import StageSpec
 
 ORDER: tuple[StageSpec, ...] = (
-    StageSpec("history_sanitize", absent="the model is shown nothing of the session"),
+    StageSpec(
+        "auth_resolve",
+        skippable=False,
+        absent="the sender is who the node has recorded, with the rights that it has recorded, and no line says who",
+    ),
+    StageSpec(
+        "history_sanitize",
+        after=frozenset({"auth_resolve"}),
+        absent="the model is shown nothing of the session",
+    ),
     StageSpec(
         "classify",
         after=frozenset({"history_sanitize"}),

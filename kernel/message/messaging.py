@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from chain.entry.draft import StateChange
 from chain.errors import LedgerUnavailable
 from chain.ledger.ledger import PREVIOUS, Draft, Ticket
-from kernel.abi import Inbound
+from kernel.abi import NOBODY, Inbound
 from kernel.bounds import Bounds
 from kernel.errors import MailboxFull, NotFound, Refused
 from kernel.message.message_signals import MessageDied, Overflowed, TurnOver
 from kernel.model.address import AddressTarget, NameTarget, PidTarget, ancestors, parse_target
 from kernel.model.inbound import inbound_text
 from kernel.policy.asker import Asker, channel_of
+from kernel.policy.limits.rates import RateLimits
 from kernel.policy.pipeline import Policy
 from kernel.policy.proposal import SendMessage
 from kernel.process.ends import Ends
@@ -82,7 +83,8 @@ class Outgoing:
         """Who asks that it be taken."""
         if self.asker is not None:
             return self.asker
-        return Asker(self.sender, channel_of(self.sender), trace=self.trace, rights=self.rights)
+        who = NOBODY if self.inbound is None else self.inbound.who
+        return Asker(self.sender, channel_of(self.sender), trace=self.trace, rights=self.rights, identity=who)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,7 @@ class Messaging:
         signals: Signals,
         ends: Ends,
         settle: Callable[[str], Sequence[Draft]],
+        rates: RateLimits,
     ) -> None:
         self._recorder = recorder
         self._state: State = recorder.state
@@ -121,6 +124,7 @@ class Messaging:
         self._signals = signals
         self._ends = ends
         self._settle = settle
+        self._rates = rates
         self._emptying: dict[str, str] = {}  # why, of mailboxes whose messages are being made dead letters
         self._resumes = False
 
@@ -193,7 +197,7 @@ class Messaging:
     def put_at(self, unit: Unit, out: Outgoing, address: str) -> Accepted:
         """The same for a process that is there and up, or is made, or started, in the same unit."""
         why = self._no_room(out, address)
-        accepted = self.accept(unit, out, address)
+        accepted = self.accept(unit, out, address, self._rates.counts_for(out.asked_by(), self._state.rates))
         if why:
             unit.say(Overflowed(accepted.id, f"{why}; its spec says {DEAD_LETTER}"))
         return accepted
@@ -202,14 +206,15 @@ class Messaging:
         """Why there is no room for a message in a mailbox whose owner wants it accepted all the same, empty where there
         is. Raises what policy has against it else, or besides.
         """
-        asker, send = out.asked_by(), SendMessage(address, out.text_bytes, out.size_bytes)
+        now_us = self._recorder.ledger.now_us()
+        asker, send = out.asked_by(), SendMessage(address, out.text_bytes, out.size_bytes, at_us=now_us)
         verdict, slot = self._policy.judge(asker, send), self._state.slots.get(address)
         mailbox = None if slot is None else slot.spec.mailbox
         if verdict.decision == "allow":
             return ""
         why = "; ".join(verdict.reasons)
         if mailbox is None or mailbox.overflow != DEAD_LETTER or not self._lacks_room_alone(asker, send):
-            raise verdict.error(why)
+            raise verdict.raised()
         return why
 
     def _lacks_room_alone(self, asker: Asker, send: SendMessage) -> bool:
@@ -225,8 +230,8 @@ class Messaging:
 
         self._recorder.until_writable(("overflow", said.id), die)
 
-    def accept(self, unit: Unit, out: Outgoing, address: str) -> Accepted:
-        """Add the entry of a message for ``address`` to a unit, whatever it is."""
+    def accept(self, unit: Unit, out: Outgoing, address: str, rate: str = "") -> Accepted:
+        """Add the entry of a message for ``address`` to a unit, whatever it is. ``rate``: whom it counts for."""
         accepted = Accepted(unit.next_seq, address)
         body = {
             "id": accepted.id,
@@ -242,6 +247,7 @@ class Messaging:
             "kind": out.kind,
             "topic": out.topic,
             "inbound": inbound_text(out.inbound),
+            "rate": rate,
         }
         unit.add(
             Draft(

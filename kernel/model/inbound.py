@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from kernel.abi import NO_OPTIONS, Attachment, Inbound, MessageOptions
+from kernel.abi import NO_OPTIONS, NOBODY, Attachment, Identity, Inbound, MessageOptions
 from kernel.errors import Invalid
 from kernel.operations.messages import MAX_ATTACHMENTS
 from kernel.shapes import ShapeError, read, told
@@ -68,6 +68,8 @@ def inbound_text(inbound: Inbound | None) -> str:
     said = _said(inbound)
     if inbound.options != NO_OPTIONS:
         said["options"] = _said(inbound.options)
+    if inbound.who != NOBODY:
+        said["who"] = _said(inbound.who)
     if inbound.attachments:
         said["attachments"] = [_said(each) for each in inbound.attachments]
     return canonical(said)
@@ -83,10 +85,11 @@ def read_inbound(text: str) -> Inbound | None:
         attachments = [
             read(Attachment, {**told(_NO_ATTACHMENT), **each}) for each in said.pop("attachments", [])
         ]
+        who = read(Identity, {**told(NOBODY), **said.pop("who", {})})
         names = {item.name: said.pop(item.name, "") for item in fields(Inbound) if item.type == "str"}
         if said or not {*map(type, names.values())} <= {str}:
             raise Invalid("it has a field that nobody knows, or one that is no text")
-        return Inbound(**names, options=options, attachments=tuple(attachments))
+        return Inbound(**names, options=options, attachments=tuple(attachments), who=who)
     except (ShapeError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise Invalid(f"how a message came here is not readable: {error}") from error
 
@@ -97,11 +100,16 @@ def _said(value: Any) -> dict[str, Any]:
     return {
         name: each
         for name, each in told(value).items()
-        if each != usual[name] and name not in ("options", "attachments")
+        if each != usual[name] and name not in ("options", "attachments", "who")
     }
 
 
-_USUAL: Mapping[type, Any] = {Inbound: _NOTHING, MessageOptions: NO_OPTIONS, Attachment: _NO_ATTACHMENT}
+_USUAL: Mapping[type, Any] = {
+    Inbound: _NOTHING,
+    MessageOptions: NO_OPTIONS,
+    Attachment: _NO_ATTACHMENT,
+    Identity: NOBODY,
+}
 
 
 # -- what is wrong with it -------------------------------------------------------------------------------------------

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from kernel.abi import NOBODY, Identity, Role
 from kernel.model.makers import AGENT, OPERATOR, MadeBy, is_peer
 
 Channel = Literal["control", "process", "mesh", "node"]
 """The control API, a process of this node, another node, or this node itself, which only hands on."""
+
+ROLE_BY_CHANNEL: dict[Channel, Role] = {"control": "operator", "process": "agent", "mesh": "peer"}
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -20,7 +23,8 @@ class Asker:
     that acts. ``trace`` is of the message from outside that led to it.
 
     ``rights``: the tools in force, None for all of them. ``may``: what a node that asks is granted here, None for who
-    needs no grant; ``name``: that node's petname.
+    needs no grant; ``name``: that node's petname. ``identity``: of who has written the message that is handled, or is
+    to be accepted, where it came by a channel.
     """
 
     principal: str
@@ -31,6 +35,20 @@ class Asker:
     rights: frozenset[str] | None = None
     may: frozenset[str] | None = None
     name: str = ""
+    identity: Identity = NOBODY
+
+    @property
+    def who(self) -> str:
+        """By whose name limits, caps and routes are looked up."""
+        return self.identity.name or self.principal
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """What whoever asks is: what the node made of a user of a channel, else by the way by which he asks."""
+        if self.identity.name:
+            return self.identity.roles
+        role = ROLE_BY_CHANNEL.get(self.channel)
+        return () if role is None else (role,)
 
     @property
     def maker(self) -> MadeBy:

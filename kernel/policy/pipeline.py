@@ -48,7 +48,7 @@ class Policy:
         """
         verdict = self.judge(asker, operation)
         if verdict.decision != "allow":
-            raise verdict.error("; ".join(verdict.reasons))
+            raise verdict.raised()
 
 
 def judge(gates: Sequence[Gate], proposal: Proposal, facts: Facts) -> Verdict:
@@ -73,4 +73,4 @@ def _together(said: list[Verdict]) -> Verdict:
     against = [verdict for verdict in said if verdict.decision != "allow"]
     reasons = tuple(reason for verdict in against or said for reason in verdict.reasons)
     first = next((one for one in against if one.decision == "deny"), (against or said)[0])
-    return Verdict(first.decision, reasons, first.error)
+    return Verdict(first.decision, reasons, first.error, first.retry_after_s)

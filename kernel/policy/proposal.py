@@ -49,7 +49,8 @@ class AskModel:
 @dataclass(frozen=True, slots=True)
 class SendMessage:
     """A message to the process at ``to``; of the peer of that name and origin, when there is one. ``text_bytes``: of
-    its text, ``size_bytes``: of all that it holds. ``answers``: it is an answer.
+    its text, ``size_bytes``: of all that it holds. ``answers``: it is an answer. ``at_us``: when it is to be accepted
+    here, 0 where it goes to another node.
     """
 
     to: str
@@ -58,6 +59,7 @@ class SendMessage:
     peer: str = ""
     origin: str = ""
     answers: bool = False
+    at_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +205,20 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``error``: as what a refusal is raised, where it is not recorded as data."""
+    """``error``: as what a refusal is raised, where it is not recorded as data. ``retry_after_s``: when the same may be
+    allowed, 0 where nobody knows.
+    """
 
     decision: Decision
     reasons: tuple[str, ...]
     error: type[KernelError] = Refused
+    retry_after_s: float = 0.0
+
+    def raised(self) -> KernelError:
+        """The refusal as an error, with every reason."""
+        made = self.error("; ".join(self.reasons))
+        made.retry_after_s = self.retry_after_s
+        return made
 
 
 Gate = Callable[[Proposal, Facts], Verdict | None]

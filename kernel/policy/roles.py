@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from kernel.abi import Role
 from kernel.errors import CapabilityError
-from kernel.policy.asker import Asker, Channel
+from kernel.policy.asker import Asker
 from kernel.policy.proposal import Facts, Proposal, UseTool, Verdict, deny
-
-ROLE_BY_CHANNEL: dict[Channel, Role] = {"control": "operator", "process": "agent", "mesh": "peer"}
 
 
 def roles_of(asker: Asker) -> frozenset[str]:
     """The roles of whoever has sent the message that is handled; none: it is the node itself."""
-    role = ROLE_BY_CHANNEL.get(asker.channel)
-    return frozenset() if role is None else frozenset({role})
+    return frozenset(asker.roles)
 
 
 def roles_gate(proposal: Proposal, facts: Facts) -> Verdict | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from kernel.abi import NOBODY
 from kernel.errors import StateError
 from kernel.model.address import name_of
 from kernel.model.address import parent as parent_of
@@ -54,7 +55,16 @@ class LiveProcess:
     def asker(self, turn: Turn) -> Asker:
         """This process as who asks something in its open turn."""
         mail = turn.mail
-        return Asker(mail.sender, channel_of(mail.sender), self.address, turn.id, mail.trace, self.rights)
+        who = NOBODY if mail.inbound is None else mail.inbound.who
+        return Asker(
+            mail.sender,
+            channel_of(mail.sender),
+            self.address,
+            turn.id,
+            mail.trace,
+            self.rights,
+            identity=who,
+        )
 
     def leave_turn(self) -> None:
         """It is in no turn any more."""

@@ -67,6 +67,14 @@ class Mail:
         return "" if self.kind == BUDGET else self.sender
 
     @property
+    def who(self) -> str:
+        """By whose name caps of cost are looked up: of a user of a channel what the node made of him; empty where the
+        node tells it by itself.
+        """
+        named = "" if self.inbound is None else self.inbound.who.name
+        return named or self.payer
+
+    @property
     def asked_here(self) -> str:
         """The call of this node that waits for its answer; empty for none."""
         return "" if "@" in self.reply_to else self.reply_to

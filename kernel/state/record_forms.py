@@ -133,7 +133,7 @@ FORMS: Mapping[str, Reads] = {
     "process.suspended": _reads("address by"),
     "process.resumed": _reads("address"),
     "message.accepted": _reads(
-        _MAIL, lack="kind topic inbound", kind=KINDS_OF_MESSAGES.__contains__, inbound=_inbound_said
+        _MAIL, lack="kind topic inbound rate", kind=KINDS_OF_MESSAGES.__contains__, inbound=_inbound_said
     ),
     "message.sent": _reads(f"{_MAIL} peer answers status answer_by_us"),
     "message.acknowledged": _reads("id"),

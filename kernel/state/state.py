@@ -30,6 +30,7 @@ from kernel.slices.mail.keyed import KeyedMessages
 from kernel.slices.mail.subscriptions import Subscriptions
 from kernel.slices.mailboxes import Mail, Mailboxes
 from kernel.slices.monitors import Monitors
+from kernel.slices.rates import Rates
 from kernel.slices.sessions import Sessions
 from kernel.slices.tally import Tally
 from kernel.slices.traces import Traces
@@ -61,7 +62,7 @@ HEARS: Mapping[str, tuple[str, ...]] = {
         "accounts",
         "keyed",
     ),
-    "message.accepted": ("mail", "traces", "tally", "accounts", "turn_logs"),
+    "message.accepted": ("mail", "traces", "tally", "accounts", "rates", "turn_logs"),
     "message.sent": ("crossings", "traces", "tally", "accounts"),
     "process.suspended": ("slots",),
     "process.resumed": ("slots",),
@@ -145,6 +146,7 @@ class State:
         self.traps = Traps(self.slots, self.turns)
         self.uses = ToolUses(self.slots, self.turns)
         self.accounts = Accounts(self.turns)
+        self.rates = Rates()
         self.in_transit = InTransit(self.mail, self.turns, self.calls)
         self.dead = DeadLetters(self.mail, self.in_transit)
         self.tally = Tally(self.mail, self.in_transit, self.dead)

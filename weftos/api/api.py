@@ -69,7 +69,7 @@ class Streams:
                 finally:
                     self._open.discard(until)
         except KernelError as error:
-            yield shown(_error(error.code, str(error)))
+            yield shown(_error(error.code, str(error), error.retry_after_s))
         except TimeoutError:
             yield shown(_error("unavailable", "the node is stopping"))
 
@@ -215,13 +215,14 @@ def _sent_event(event_id: EventId, item: Any) -> str:
     return f"{f'id: {ident}{chr(10)}' if ident else ''}event: {name}\ndata: {encode(item)}\n\n"
 
 
-def _error(code: str, message: str) -> object:
-    return {"error": {"code": code, "message": message}}
+def _error(code: str, message: str, retry_after_s: float = 0.0) -> object:
+    error: dict[str, object] = {"code": code, "message": message}
+    return {"error": error | ({"retry_after_s": retry_after_s} if retry_after_s else {})}
 
 
 async def _kernel_error(request: Request, error: Exception) -> Response:
     fault = cast(KernelError, error)
-    return error_answer(fault.code, str(error), word=fault.word)
+    return error_answer(fault.code, str(error), word=fault.word, retry_after_s=fault.retry_after_s)
 
 
 async def _wrong_request(request: Request, error: Exception) -> Response:

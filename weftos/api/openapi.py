@@ -178,6 +178,10 @@ def _error() -> Schema:
                 "enum": [*get_args(SupervisionWord)],
                 "description": "what OTP's supervisor would answer",
             },
+            "retry_after_s": {
+                "type": "number",
+                "description": "when the same may go well, where that is known",
+            },
         },
         "required": ["code", "message"],
     }

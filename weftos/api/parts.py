@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from itertools import chain
 from json import JSONEncoder
+from math import ceil
 from typing import Any, Protocol
 
 from starlette.responses import Response, StreamingResponse
@@ -53,10 +54,19 @@ def json_answer(value: object, status_code: int = 200) -> Response:
     return StreamingResponse(_paced(chain([first], slices)), status_code, media_type="application/json")
 
 
-def error_answer(code: str, message: str, status_code: int | None = None, word: str = "") -> Response:
-    """``{"error": {"code", "message"}}`` with the status of ``code``; ``word`` too, where there is one."""
-    error = {"code": code, "message": message} | ({"word": word} if word else {})
-    return json_answer({"error": error}, status_code or CODES.get(code, 500))
+def error_answer(
+    code: str, message: str, status_code: int | None = None, word: str = "", retry_after_s: float = 0.0
+) -> Response:
+    """``{"error": {"code", "message"}}`` with the status of ``code``; ``word`` and ``retry_after_s`` too, where there
+    are such.
+    """
+    error: dict[str, object] = {"code": code, "message": message, **({"word": word} if word else {})}
+    if retry_after_s:
+        error["retry_after_s"] = retry_after_s
+    answer = json_answer({"error": error}, status_code or CODES.get(code, 500))
+    if retry_after_s:
+        answer.headers["retry-after"] = str(ceil(retry_after_s))
+    return answer
 
 
 def json_rows(pages: AsyncIterator[Sequence[object]]) -> Response:

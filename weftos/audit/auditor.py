@@ -47,6 +47,7 @@ _GISTS = {
     "process.resumed": "{address} by {by}",
     "message.accepted": "{sender} -> {to}: {text}",
     "message.refused": "{sender} -> {to}: {why}",
+    "access.denied": "{channel}:{user} -> {to}: {reason}",
     "message.dead": "to {to}: {why}",
     "topic.subscribed": "{address} to {pattern}, {overflow}",
     "topic.unsubscribed": "{address} from {pattern}",

@@ -163,6 +163,8 @@ def _check(answer: httpx.Response) -> None:
 def _error_in(document: Any) -> WeftosError:
     match document:
         case {"error": {"code": str(code), "message": str(message), **rest}}:
-            return WeftosError(message, code, str(rest.get("word", "")))
+            after_s = rest.get("retry_after_s", 0)
+            known = after_s if isinstance(after_s, int | float) else 0
+            return WeftosError(message, code, str(rest.get("word", "")), known)
         case _:
             return WeftosError("the node refused without saying why", "internal")

@@ -25,7 +25,8 @@ from kernel.model.address import validate_name
 from kernel.operations.applications import PLACED, Declaration, DeclaredSpawn, OwnCode
 from kernel.operations.spawning import OF_A_BEHAVIOUR, OF_A_TEMPLATE, TEMPLATE, USER
 from weftos.config.config_file import ConfigError, read_toml
-from weftos.config.settings import BehaviourSettings, Name, Section, ToolSettings
+from weftos.config.section import Name, Section
+from weftos.config.settings import BehaviourSettings, ToolSettings
 from weftos.config.toml_lines import Path as KeyPath
 from weftos.config.toml_lines import TomlLines
 from weftos.safe_text import safe_text

@@ -24,6 +24,7 @@ from cognition.config.check import faults_of, hints_of, parse
 from cognition.turn.builder import PipelineError
 from cognition.turn.order import builder_of
 from kernel.operations.node import Setting
+from weftos.config.access import access_faults
 from weftos.config.app_file import App, read_app
 from weftos.config.config_file import ConfigError, KeyPath, find_line, read_toml
 from weftos.config.presets import PRESETS, tables
@@ -204,7 +205,8 @@ class _Layers:
         self._check_pipeline()
         if settings is not None and not self._faults:
             self._faults += [
-                f"{self._origin_near((key,))}: {words}" for key, words in routing_faults(settings)
+                f"{self._origin_near((key,))}: {words}"
+                for key, words in (*routing_faults(settings), *access_faults(settings))
             ]
         if settings is None or self._faults:
             raise ConfigError(*self._faults)

@@ -22,6 +22,7 @@ from cognition.config.routing_config import (
 from kernel.budget.price import Price
 from kernel.budget.spending import Cap, CostCaps
 from kernel.operations.rights.money import millionths
+from kernel.policy.access import GUEST
 from kernel.policy.routes import RouteRights
 from weftos.config.settings import KnownModelSettings, Settings
 
@@ -91,13 +92,12 @@ def route_rights(settings: Settings) -> RouteRights:
     for rank, tier in enumerate(tiers_of(settings)):
         for name in tier.models:
             ranks.setdefault(name, rank)
-    roles = {name: tier for name, tier in asdict(permissions.roles).items() if tier is not None}
     return RouteRights(
         TIERS,
         ranks,
         permissions.max_tier,
         permissions.senders,
-        roles,
+        permissions.roles,
         permissions.allow,
         permissions.deny,
         permissions.escalation,
@@ -141,6 +141,11 @@ def routing_faults(settings: Settings) -> Iterator[tuple[str, str]]:
     """What does not fit together, with the table where it stands."""
     config = routing_of(settings)
     yield from _cap_faults(config)
+    roles = {"operator", "agent", "peer", GUEST, *settings.permissions.roles}
+    for role in config.permissions.roles:
+        if role not in roles:
+            known = ", ".join(sorted(roles))
+            yield "routing", f"routing.permissions.roles: there is no role {role[:64]}; there are {known}"
     names = [each.name for each in config.tiers]
     for tier_name in TIERS:
         if names.count(tier_name) > 1:

@@ -14,8 +14,6 @@ from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     ValidationInfo,
     field_validator,
@@ -30,13 +28,14 @@ from kernel.bounds import check as check_bounds
 from kernel.budget.price import NOTHING, Price
 from kernel.operations.rights.money import millionths
 from kernel.operations.spawning import Isolation
+from weftos.config.access import IdentitySettings, PermissionSettings, RateLimitSettings
 from weftos.config.provider_kinds import KINDS
+from weftos.config.section import Name, Section, matches
 
 _BOUNDS = Bounds()
 LEXICAL = "lexical"
 
 _TOOL = re.compile(r"\*|[A-Za-z0-9_.-]{1,64}")
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _PETNAME = re.compile(r"[a-zA-Z0-9._-]{0,64}")
 _IMPORT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _ORIGIN = re.compile(r"weftos-[a-z2-7]{26}")
@@ -47,19 +46,9 @@ _HOW_PROGRAMS_RUN = re.compile(
 _HOST_PORT = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})")
 
 
-def _matches(pattern: re.Pattern[str], words: str) -> AfterValidator:
-    def check(text: str) -> str:
-        if not pattern.fullmatch(text):
-            raise ValueError(words)
-        return text
-
-    return AfterValidator(check)
-
-
-Name = Annotated[str, _matches(_NAME, "a name is 1 to 64 letters, digits, _ or -")]
-ImportString = Annotated[str, Field(max_length=256), _matches(_IMPORT, 'must be "module:name"')]
+ImportString = Annotated[str, Field(max_length=256), matches(_IMPORT, 'must be "module:name"')]
 VariableName = Annotated[
-    str, _matches(_VARIABLE, "must be the NAME of an environment variable (capitals), not the key itself")
+    str, matches(_VARIABLE, "must be the NAME of an environment variable (capitals), not the key itself")
 ]
 
 
@@ -73,7 +62,7 @@ def _for_a_tool(name: str) -> str:
 
 ToolVariable = Annotated[VariableName, AfterValidator(_for_a_tool)]
 Directory = Annotated[
-    str, Field(max_length=4096), _matches(re.compile(r"/[^\x00]*"), "must be an absolute directory")
+    str, Field(max_length=4096), matches(re.compile(r"/[^\x00]*"), "must be an absolute directory")
 ]
 Limit = Annotated[int, Field(ge=1, le=2**31 - 1)]
 LimitOrOff = Annotated[int, Field(ge=0, le=2**31 - 1)]
@@ -129,14 +118,6 @@ def _listen_address(text: str) -> str:
     return text
 
 
-class Section(BaseModel):
-    """A table of the file. Unknown keys are found, with better words, before pydantic sees them."""
-
-    model_config = ConfigDict(
-        strict=True, extra="forbid", frozen=True, hide_input_in_errors=True, validate_by_name=True
-    )
-
-
 class NodeSettings(Section):
     """``name`` is a petname; the node's true name is the fingerprint of its first key.
 
@@ -146,10 +127,10 @@ class NodeSettings(Section):
     more when it has ended, to find behaviours that would not do the same again after a crash.
     """
 
-    name: Annotated[str, _matches(_PETNAME, "a petname is up to 64 letters, digits, . _ or -")] = ""
+    name: Annotated[str, matches(_PETNAME, "a petname is up to 64 letters, digits, . _ or -")] = ""
     engine: Literal["ray", "local"] = "ray"
     ray_address: Annotated[str, Field(max_length=300), AfterValidator(_ray_address)] = ""
-    ray_token: Annotated[str, _matches(re.compile(r"(/[^\x00]{0,4095})?"), "must be an absolute path")] = ""
+    ray_token: Annotated[str, matches(re.compile(r"(/[^\x00]{0,4095})?"), "must be an absolute path")] = ""
     cells_listen: Annotated[str, Field(max_length=300), AfterValidator(_listen_address)] = ""
     reconcile_s: Annotated[float, Field(ge=0.1, le=3600, allow_inf_nan=False)] = 30.0
     check_replay: bool = False
@@ -180,10 +161,10 @@ class PeerSettings(Section):
     ``tools``: those that are used for it here; left out everywhere: those without effects; ``*``: every tool.
     """
 
-    origin: Annotated[str, _matches(_ORIGIN, "must be what weftos node id prints on that node")] | None = None
+    origin: Annotated[str, matches(_ORIGIN, "must be what weftos node id prints on that node")] | None = None
     address: Annotated[str, Field(max_length=300), AfterValidator(_mesh_address)] | None = None
     may: list[Literal["send", "ps", "spawn", "kill"]] | None = Field(default=None, max_length=4)
-    tools: list[Annotated[str, _matches(_TOOL, "must be a tool's name, or *")]] | None = Field(
+    tools: list[Annotated[str, matches(_TOOL, "must be a tool's name, or *")]] | None = Field(
         default=None, max_length=1000
     )
 
@@ -218,9 +199,7 @@ class ProviderSettings(Section):
     kind: Annotated[str, AfterValidator(_provider_kind)]
     base_url: Annotated[str, Field(max_length=2048), AfterValidator(_server_url)] | None = None
     api_key_env: VariableName = ""
-    api_key_file: Annotated[str, _matches(re.compile(r"(/[^\x00]{0,4095})?"), "must be an absolute path")] = (
-        ""
-    )
+    api_key_file: Annotated[str, matches(re.compile(r"(/[^\x00]{0,4095})?"), "must be an absolute path")] = ""
     model: Annotated[str, Field(max_length=256)] = ""
     stream: bool = True
     timeout_s: Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)] = 300.0
@@ -382,6 +361,9 @@ class Settings(Section):
     agent: dict[str, Any] = Field(default_factory=dict)
     routing: dict[str, Any] = Field(default_factory=dict)
     guard: dict[str, Any] = Field(default_factory=dict)
+    identities: dict[Name, IdentitySettings] = Field(default_factory=dict, max_length=10_000)
+    permissions: PermissionSettings = PermissionSettings()
+    rate_limits: RateLimitSettings = RateLimitSettings()
     models: list[KnownModelSettings] = Field(default_factory=list, max_length=1000)
     tools: dict[Name, ToolSettings] = Field(default_factory=dict, max_length=1000)
     behaviours: dict[Name, BehaviourSettings] = Field(default_factory=dict, max_length=1000)

@@ -56,6 +56,7 @@ from kernel.worker.workers import WorkerLimits, Workers, worker_command, worker_
 from mesh.identity.peers import Peer
 from mesh.mesh import Mesh
 from weftos import __version__
+from weftos.config.access import access_of, rate_limits_of
 from weftos.config.config import Config, load
 from weftos.config.routing import cost_caps, price_of, told_routing
 from weftos.config.rules import read_rules
@@ -545,6 +546,8 @@ async def _kernel(
         caps=cost_caps(config.settings),
         protected=context.protected,
         rules=rules,
+        rates=rate_limits_of(config.settings),
+        access=access_of(config.settings),
     )
     registry = Registry(builtin_declarations())
     if sources:

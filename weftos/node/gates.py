@@ -13,6 +13,7 @@ from kernel.policy.limits.mailboxes import mailboxes_gate
 from kernel.policy.limits.memory import memory_gate
 from kernel.policy.limits.monitors import monitors_gate
 from kernel.policy.limits.processes import processes_gate
+from kernel.policy.limits.rates import RatesGate
 from kernel.policy.limits.sizes import sizes_gate
 from kernel.policy.limits.topics import topics_gate
 from kernel.policy.peers import peers_gate
@@ -23,6 +24,7 @@ from kernel.policy.rules.file_rules import FileRulesGate
 from kernel.policy.rules.in_force import Rules
 from kernel.policy.rules.tool_rules import ToolRulesGate
 from kernel.policy.scope import scope_gate
+from weftos.config.access import rate_limits_of
 from weftos.config.routing import route_rights
 from weftos.config.settings import Settings
 
@@ -48,4 +50,5 @@ GATES: tuple[Gate, ...] = (
 
 def gates_of(settings: Settings, rules: Rules) -> tuple[Gate, ...]:
     """Those of every node, and those that a configuration makes."""
-    return (*GATES, ToolRulesGate(rules), FileRulesGate(rules), RoutesGate(route_rights(settings)))
+    made = ToolRulesGate(rules), FileRulesGate(rules), RoutesGate(route_rights(settings))
+    return (*GATES, *made, RatesGate(rate_limits_of(settings)))

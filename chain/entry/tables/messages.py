@@ -30,6 +30,10 @@ MESSAGES = (
             "had exits trapped; budget: most or all of one is used up; not in older entries",
         ),
         topic=(TEXT, "what it was published to, else empty; not in older entries"),
+        rate=(
+            TEXT,
+            "the sender that it counts for where its rate is limited, else empty; not in older entries",
+        ),
         inbound=(
             TEXT,
             "JSON: its channel, chat, user and id there, options and attachments, as far as they were said; else "
@@ -88,6 +92,18 @@ MESSAGES = (
         to=(TEXT, "address as asked for"),
         sender=(TEXT, "address, or operator"),
         why=(TEXT, "what forbade it"),
+    ),
+    kind(
+        "access.denied",
+        "a user of a channel may not ask what he did; it is no message",
+        user=(TEXT, "who, as the channel names him"),
+        channel=(TEXT, "channel"),
+        to=(TEXT, "address of the process"),
+        reason=(TEXT, "what forbids it"),
+        untold=(
+            WHOLE,
+            "denials since the entry before that have none of their own: there were too many in a minute",
+        ),
     ),
     kind(
         "message.dead",

@@ -11,6 +11,7 @@ from typing import Any, cast
 from chain.ledger.ledger import PREVIOUS, Draft
 from kernel.abi import Inbound
 from kernel.control.asked import Asked
+from kernel.control.mail.admission import Admission
 from kernel.errors import Busy, Invalid, KernelError, Refused, TimedOut
 from kernel.kernel import Kernel
 from kernel.message.messaging import OPERATOR, Accepted, Outgoing
@@ -34,6 +35,7 @@ class MessageControl:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
+        self._admission = Admission(kernel)
 
     def handlers(self) -> tuple[Handler, ...]:
         """What this answers."""
@@ -178,9 +180,10 @@ class MessageControl:
         reply can be waited for.
         """
         target, session = request.named, session_of(request.session, inbound)
-        abroad = self._is_abroad(target)
-        if "@" not in target:
-            self._kernel.messaging.resolve(target)
+        abroad, rights = self._is_abroad(target), None
+        if not abroad:
+            address = self._kernel.messaging.resolve(self._here(target))
+            inbound, rights = self._admission.admitted(address, inbound)
         seq, trace = asked.record(**{**_said(request), "session": session})
         now_us = self._kernel.recorder.ledger.now_us()
         expires_s = request.expires_s if isinstance(request, Send) else None
@@ -193,6 +196,7 @@ class MessageControl:
             seq,
             wants_reply=wants_reply and abroad,
             deadline_us=0 if expires_s is None else now_us + int(expires_s * 1e6),
+            rights=rights,
             inbound=inbound,
         )
         unit = self._kernel.recorder.unit()
@@ -202,9 +206,16 @@ class MessageControl:
             return unit, self._kernel.chats.put(unit, replace(out, target=self._here(target)), inbound)
 
     async def _prepare(self, request: Said, inbound: Inbound | None) -> None:
-        """See that the session of a chat can take a message. What is checked after it is so until that is written."""
-        if inbound is not None and inbound.chat and not self._is_abroad(request.named):
-            await self._kernel.chats.prepare(self._here(request.named), inbound)
+        """See that the session of a chat can take a message, if it is heard at all. What is checked after it is so
+        until that is written.
+        """
+        if inbound is None or not inbound.chat or self._is_abroad(request.named):
+            return
+        key, target = _key(request, inbound), self._here(request.named)
+        if key and self._earlier(request, key) is not None:
+            return
+        self._admission.admitted(self._kernel.messaging.resolve(target), inbound)
+        await self._kernel.chats.prepare(target, inbound)
 
     def _is_abroad(self, target: str) -> bool:
         return "@" in target and self._kernel.remote.split(target)[1] is not None

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, TypedDict
 
 from kernel.operations.operation import Limit, Noun, OfTarget, Operation
 
+User = Annotated[str, Limit(max_length=200)]
+
 
 @dataclass(frozen=True, slots=True)
 class Explain(OfTarget):
-    """``tool`` by its name."""
+    """``tool`` by its name. ``user``: for whom, as ``CHANNEL:USER``; empty for a person who speaks to the node itself."""
 
     tool: Annotated[str, Limit(min_length=1, max_length=64)]
+    _: KW_ONLY
+    user: User = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tools(OfTarget):
+    """``user`` as of :class:`Explain`."""
+
+    _: KW_ONLY
+    user: User = ""
 
 
 class Rule(TypedDict):
-    """What one rule says. ``rule``: tools, deny, or the name of a gate."""
+    """What one rule says. ``rule``: tools, deny, access, or the name of a gate."""
 
     rule: str
     decision: str
@@ -64,7 +76,7 @@ class Policy(Noun):
     tools = Operation(
         "GET",
         "/policy/tools",
-        OfTarget,
+        Tools,
         ToolList,
         "Every tool of the node: whether a process may use it, and which rule says no.",
     )

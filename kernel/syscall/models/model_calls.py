@@ -211,7 +211,7 @@ class ModelCalls:
         if not self._caps:
             return Priced(name, price, most)
         day = day_of(self._recorder.ledger.now_us())
-        return Priced(name, price, most, self._caps.scopes(turn.mail.payer, name), day)
+        return Priced(name, price, most, self._caps.scopes(turn.mail.who, name), day)
 
     def _refusal(
         self,

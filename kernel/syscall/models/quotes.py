@@ -65,7 +65,7 @@ class Quotes:
         self._turns.answer(turn, ordinal, Quote(tuple(outcome["against"]), outcome["number"]))
 
     def _against(self, turn: Turn, model: str, args: Quoting) -> str:
-        scopes = self._caps.scopes(turn.mail.payer, model)
+        scopes = self._caps.scopes(turn.mail.who, model)
         if not scopes:
             return ""
         provider, _, name = model.partition("/")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cognition.config.check import parse
 from cognition.config.routing_config import TIERS, ToldRouting
 from cognition.routing.router import Need, Router, split_name
+from kernel.abi import NOBODY, Identity
 from kernel.bounds import Bounds
 from kernel.errors import CapabilityError
 from kernel.policy.asker import Asker, channel_of
@@ -23,8 +24,10 @@ RANKS = {f"p/{name}": rank for rank, name in enumerate(TIERS)}
 RIGHTS = RouteRights(TIERS, RANKS, "elite")
 
 
-def asked(rights: RouteRights, name: str, sender: str = "operator") -> Verdict | None:
-    asker = Asker(sender, channel_of(sender), process="/user/boss", turn="t1")
+def asked(
+    rights: RouteRights, name: str, sender: str = "operator", identity: Identity = NOBODY
+) -> Verdict | None:
+    asker = Asker(sender, channel_of(sender), process="/user/boss", turn="t1", identity=identity)
     operation = AskModel(*split_name(name), (), 1)
     return RoutesGate(rights)(Proposal(asker, operation), Facts(State(10, 1_000), Bounds(), True))
 
@@ -85,6 +88,23 @@ def test_what_is_denied_is_asked_for_nobody() -> None:
     assert asked(rights, "p/premium") is None
 
 
+def test_a_user_of_a_channel_has_what_his_name_says_then_the_highest_of_his_roles_and_is_no_operator() -> (
+    None
+):
+    rights = replace(
+        RIGHTS, max_tier="free", roles={"operator": "elite", "staff": "standard", "boss": "premium"}
+    )
+    both = Identity("alice", ("staff", "boss"))
+    assert asked(rights, "p/premium", identity=both) is None and asked(rights, "p/elite", identity=both)
+    guest = Identity("telegram:1", ("guest",))
+    assert asked(rights, "p/free", identity=guest) is None and asked(rights, "p/standard", identity=guest)
+    own = Identity("alice", ("boss",), "standard")
+    assert asked(rights, "p/standard", identity=own) is None and asked(rights, "p/premium", identity=own)
+    assert asked(rights, "p/free", identity=Identity("alice", ("boss",), "platinum"))
+    named = replace(rights, senders={"alice": "free"})
+    assert asked(named, "p/standard", identity=both)
+
+
 def test_other_operations_are_none_of_its_business() -> None:
     proposal = Proposal(Asker("operator", "control"), ReadMemory(query="x"))
     facts = Facts(State(10, 1_000), Bounds(), True)
@@ -99,6 +119,7 @@ def test_other_operations_are_none_of_its_business() -> None:
     st.dictionaries(st.sampled_from(("operator", "agent", "peer")), st.sampled_from(TIERS)),
     st.lists(st.sampled_from(("operator", "agent", "/user/*"))),
     st.sampled_from([(), ("p/free",), ("*e",)]),
+    st.sampled_from([NOBODY, Identity("/user/a", ("agent", "guest")), Identity("al", ("peer",), "standard")]),
 )
 def test_whatever_an_agent_finds_by_the_same_rules_is_allowed(
     complexity: float,
@@ -108,6 +129,7 @@ def test_whatever_an_agent_finds_by_the_same_rules_is_allowed(
     roles: dict[str, str],
     escalation: list[str],
     against: tuple[str, ...],
+    who: Identity,
 ) -> None:
     permissions = {
         "max_tier": most, "senders": senders, "roles": roles, "escalation": escalation, "deny": list(against),
@@ -115,5 +137,6 @@ def test_whatever_an_agent_finds_by_the_same_rules_is_allowed(
     tiers = [{"name": name, "models": [f"p/{name}"]} for name in TIERS]
     router = Router(parse(ToldRouting, {"tiers": tiers, "permissions": permissions}, "routing"))
     rights = RouteRights(TIERS, RANKS, most, senders, roles, ("*",), against, tuple(escalation))
-    for name in router.route(Need(complexity, sender, 1)).chain:
-        assert asked(rights, name, sender) is None
+    roles_of = who.roles if who.name else None
+    for name in router.route(Need(complexity, who.name or sender, 1, roles_of, who.max_tier)).chain:
+        assert asked(rights, name, sender, who) is None

@@ -50,6 +50,8 @@ from kernel.message.messaging import OPERATOR, Outgoing
 from kernel.model.spec import ProcessSpec
 from kernel.peer.mesh_port import MeshPort, NoMesh
 from kernel.peer.remote_calls import PeerAsked
+from kernel.policy.access import Access
+from kernel.policy.limits.rates import RateLimits
 from kernel.policy.proposal import Gate
 from kernel.policy.rules.file_rules import FileRulesGate
 from kernel.policy.rules.in_force import RulesInForce
@@ -486,11 +488,13 @@ async def kernel_twin(
     clock: Clock | None = None,
     caps: CostCaps | None = None,
     agent: dict[str, Any] | None = None,
+    rates: RateLimits | None = None,
+    access: Access | None = None,
 ) -> AsyncIterator[Twin]:
     """Boot a kernel on ``directory``; a second time on the same one recovers what the first left. ``without``: tools
-    whose worker did not load in this boot; ``recall_tokens``: what the configuration tells each agent;
-    ``make_cells``: others than the twins; ``mesh`` and ``name``: of a node among others; ``clock``: another than
-    the loop's; ``caps``: of cost; ``agent``: what else ``[agent]`` says.
+    whose worker did not load in this boot; ``recall_tokens``: what the configuration tells each agent; ``make_cells``:
+    others than the twins; ``mesh`` and ``name``: of a node among others; ``clock``: another than the loop's; ``caps``:
+    of cost; ``agent``: what else ``[agent]`` says; ``rates``: of messages; ``access``: of users of channels.
     """
     bounds = bounds or Bounds()
     if not any(directory.glob("keys*")):
@@ -527,6 +531,8 @@ async def kernel_twin(
         clock=clock or LoopClock(),
         caps=caps or CostCaps(),
         rules=rules,
+        rates=rates or RateLimits(),
+        access=access or Access(),
     )
     recorder = Recorder(ledger, state, signals)
     twins: tuple[Any, Any, Any] = (cells, workers, gateway)

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from kernel.budget.price import Price
+from kernel.budget.spending import Cap
 from kernel.policy.rules.in_force import NothingRuled
 from weftos.config.config import Config, ConfigError, validate_file
-from weftos.config.routing import price_of, route_rights, told_routing
+from weftos.config.routing import cost_caps, price_of, route_rights, told_routing
 from weftos.node.gates import GATES, gates_of
 
 PROVIDERS = """
@@ -107,6 +108,21 @@ def test_the_gate_goes_by_all_of_it_in_either_mode(tmp_path: Path) -> None:
         assert rights.escalation == ("operator",)
 
 
+def test_caps_of_cost_are_read_in_either_mode_and_agents_are_told_that_there_are_some(tmp_path: Path) -> None:
+    caps = '[routing.budgets.tiers.premium]\ndaily = "2.5"\n[routing.budgets.senders."*"]\nmonthly = "10"\n'
+    found = cost_caps(of(tmp_path, WHOLE + caps).settings)
+    assert found.tiers == {"premium": Cap(2_500_000)} and found.senders == {"*": Cap(None, 10_000_000)}
+    assert found.tier_of["near/own"] == "premium" and found.tier_of["offline/"] == "free"
+    assert told(tmp_path, WHOLE + caps)["capped"] and not told(tmp_path, WHOLE)["capped"]
+    wrong = caps.replace("2.5", "2,5")
+    assert "routing.budgets.tiers.premium.daily: '2,5' is no amount of money" in faults(
+        tmp_path, WHOLE + wrong
+    )
+    assert "unknown key routing.budgets.tiers.dear" in faults(
+        tmp_path, WHOLE + caps.replace("premium", "dear")
+    )
+
+
 def test_a_model_of_two_tiers_has_the_rank_of_the_lower_one(tmp_path: Path) -> None:
     text = WHOLE.replace('models = ["near"]', 'models = ["near/small"]')
     assert route_rights(of(tmp_path, text).settings).ranks["near/small"] == 0
@@ -119,6 +135,7 @@ def test_the_gate_is_in_force_behind_those_of_every_node(tmp_path: Path) -> None
         "ToolRulesGate",
         "FileRulesGate",
         "RoutesGate",
+        "RatesGate",
     ]
 
 
@@ -158,7 +175,7 @@ def test_every_key_has_its_origin_and_can_be_shown(tmp_path: Path) -> None:
             "must be preference, round_robin, lowest_cost or random",
         ),
         ('max_tier = "premium"', 'max_tier = "platinum"', "routing.permissions.max_tier must be"),
-        ('peer = "free"', 'guest = "free"', "unknown key routing.permissions.roles.guest"),
+        ('peer = "free"', 'staff = "free"', "there is no role staff; there are agent, guest, operator, peer"),
         ('"/user/a.b" = "standard"', '"/user/a.b" = "all"', "must be free, standard, premium or elite"),
         ("escalation_threshold = 0.7", "escalation_threshold = 1.5", "must be at most 1"),
         ('cached = "0.3"', 'cashed = "0.3"', "cashed"),

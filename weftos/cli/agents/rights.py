@@ -58,11 +58,19 @@ def read_words(words: Sequence[str] | None) -> Capabilities | None:
         raise typer.BadParameter(str(error), param_hint="'--capability'") from None
 
 
-def tools(target: Looked, data: Data = None, as_json: AsJson = False) -> None:
+AsUser = Annotated[
+    str,
+    typer.Option(
+        "--as", metavar="CHANNEL:USER", help="As it is for a user of a channel, such as telegram:12345."
+    ),
+]
+
+
+def tools(target: Looked, user: AsUser = "", data: Data = None, as_json: AsJson = False) -> None:
     """Show every tool of the node: whether a process may use it, and if not, why."""
     out = Output(as_json)
     with client(data) as node:
-        found = node.policy.tools(target)
+        found = node.policy.tools(target, user=user)
     out.document(found)
     may = sum(row["decision"] == "allow" for row in found["tools"])
     out.say(f"{found['address']} may use {may} of {len(found['tools'])} tools")
@@ -80,13 +88,14 @@ COMMANDS: tuple[Command, ...] = (tools,)
 def explain(
     target: Looked,
     tool: Annotated[str, typer.Argument(metavar="TOOL", help="Name of a tool.")],
+    user: AsUser = "",
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Show which rules allow a process a tool, or deny it, in a turn that a person asked for."""
     out = Output(as_json)
     with client(data) as node:
-        found = node.policy.explain(target, tool=tool)
+        found = node.policy.explain(target, tool=tool, user=user)
     out.document(found)
     out.say(f"{found['address']}, {found['tool']}: {found['decision']}")
     rows = ([rule["rule"], rule["decision"], "; ".join(rule["reasons"])] for rule in found["rules"])
