@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kernel.abi import Inbound, MessageOptions
+from kernel.abi import Identity, Inbound, MessageOptions
 from kernel.cells.cell_events import CellLeft
 from kernel.errors import Invalid, Refused
 from kernel.operations.messages import Messages
@@ -143,7 +143,10 @@ def test_a_message_of_a_channel_is_shown_whole_to_who_handles_it(tmp_path: Path)
         }
         await control(Messages.send, "ada", "hi", **came)
         at = await twin.delivery()
-        assert at.message.inbound == Inbound("telegram", "", "bob", "7", MessageOptions(temperature=0.5))
+        who = Identity("telegram:bob", ("guest",))
+        assert at.message.inbound == Inbound(
+            "telegram", "", "bob", "7", MessageOptions(temperature=0.5), who=who
+        )
 
     on_control(tmp_path, body)
 
