@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from kernel.abi import NOBODY
 from kernel.errors import StateError
 from kernel.model.address import name_of
 from kernel.model.address import parent as parent_of
@@ -55,7 +54,6 @@ class LiveProcess:
     def asker(self, turn: Turn) -> Asker:
         """This process as who asks something in its open turn."""
         mail = turn.mail
-        who = NOBODY if mail.inbound is None else mail.inbound.who
         return Asker(
             mail.sender,
             channel_of(mail.sender),
@@ -63,7 +61,7 @@ class LiveProcess:
             turn.id,
             mail.trace,
             self.rights,
-            identity=who,
+            identity=mail.identity,
         )
 
     def leave_turn(self) -> None:

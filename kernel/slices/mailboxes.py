@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from kernel.abi import Inbound
+from kernel.abi import NOBODY, Identity, Inbound
 from kernel.model.inbound import inbound_text, read_inbound
 from kernel.model.machines.machine import event_of
 from kernel.model.machines.turn_states import TURN_EVENTS, TurnEvent
@@ -67,12 +67,16 @@ class Mail:
         return "" if self.kind == BUDGET else self.sender
 
     @property
+    def identity(self) -> Identity:
+        """What the node made of a user of a channel; NOBODY where it came by none."""
+        return NOBODY if self.inbound is None else self.inbound.who
+
+    @property
     def who(self) -> str:
         """By whose name caps of cost are looked up: of a user of a channel what the node made of him; empty where the
         node tells it by itself.
         """
-        named = "" if self.inbound is None else self.inbound.who.name
-        return named or self.payer
+        return self.identity.name or self.payer
 
     @property
     def asked_here(self) -> str:

@@ -524,5 +524,5 @@ class Turns:
 
 def _withheld(rules: TurnRules, rights: Rights, mail: Mail) -> frozenset[str]:
     """Of the tools of a turn those that configuration gives its sender no use of."""
-    asker = Asker(mail.sender, channel_of(mail.sender))
+    asker = Asker(mail.sender, channel_of(mail.sender), identity=mail.identity)
     return withheld(rules, rights.tools or frozenset(), roles_of(asker))
