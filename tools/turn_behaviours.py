@@ -44,6 +44,10 @@ _PACE = "cognition/providers/served/test_pace"
 _CANCEL = "integration/test_cancel"
 _MODELS = "integration/test_models"
 _TRACES = "weftos/cli/test_traces"
+_CHATS = "kernel/message/test_chat_sessions"
+_CAPS = "kernel/turn/test_caps"
+_SECTIONS = "cognition/prompt/test_sections"
+_FEED = "kernel/message/test_turn_feed"
 _CHECK = "cognition/config/test_check"
 
 PARTS: dict[str, tuple[Behaviour, ...]] = {
@@ -144,6 +148,15 @@ PARTS: dict[str, tuple[Behaviour, ...]] = {
             "Without a summary from the model the result is still valid",
             (f"{_HISTORY}::test_without_a_summary",),
         ),
+        Behaviour(
+            "Deeds that no exchange shows are told from the node's record, open ones first, within bounds",
+            (
+                f"{_HISTORY}::test_every_deed",
+                f"{_HISTORY}::test_where_all_is_shown",
+                f"{_HISTORY}::test_more_than_may_be_told",
+                "kernel/slices/history/test_deeds::test_",
+            ),
+        ),
         Behaviour("The summary records its range and hash", (f"{_HISTORY}::test_a_summary_stays_true",)),
     ),
     "classify": (
@@ -181,6 +194,22 @@ PARTS: dict[str, tuple[Behaviour, ...]] = {
             "Within a tier by preference, lowest cost or chance",
             (f"{_ROUTER}::test_the_cheapest", f"{_ROUTER}::test_chance", f"{_ROUTE}::test_chance_is_asked"),
         ),
+        Behaviour(
+            "Models of a tier take turns", (f"{_ROUTER}::test_models_of_a_tier", f"{_CAPS}::test_a_quote")
+        ),
+        Behaviour(
+            "Caps of cost by day and month, for each tier and sender, reserved before and settled after",
+            (
+                "kernel/budget/test_spending::test_",
+                f"{_CAPS}::test_twenty_at_once",
+                f"{_CAPS}::test_a_node_that_dies",
+                f"{_CAPS}::test_what_nobody",
+            ),
+        ),
+        Behaviour(
+            "A cheaper tier where a cap is short, and the decision says which cap",
+            (f"{_ROUTER}::test_what_caps", f"{_ROUTE}::test_the_node_is_asked_for_a_quote"),
+        ),
         Behaviour("Allow and deny globs", (f"{_ROUTER}::test_globs", f"{_ROUTES}::test_what_is_denied")),
         Behaviour(
             "A fallback chain that never exceeds the permission",
@@ -203,6 +232,14 @@ PARTS: dict[str, tuple[Behaviour, ...]] = {
         ),
     ),
     "context_guard": (
+        Behaviour(
+            "System prompt of sections: IDENTITY.md, SOUL.md, USER.md, MEMORY.md, rules; absent files are fine",
+            (f"{_SECTIONS}::test_what_is_there", "kernel/syscall/prompts/test_prompt_files::test_"),
+        ),
+        Behaviour(
+            "For each call of a model the sections are recorded: name, tokens, source, hash",
+            (f"{_SECTIONS}::test_each_message", f"{_SECTIONS}::test_of_many_sections"),
+        ),
         Behaviour(
             "Memory by hybrid search within its budget",
             (
@@ -247,11 +284,37 @@ PARTS: dict[str, tuple[Behaviour, ...]] = {
     ),
     "tool_split": (
         Behaviour(
+            "`[agent.tools.NAME]`: enabled, roles, calls per session, sandbox, a person; the node checks each call",
+            (
+                "kernel/policy/test_tool_rules::test_",
+                "kernel/syscall/test_tool_rules::test_what_may_not",
+                "kernel/syscall/test_tool_rules::test_calls_are_counted",
+            ),
+        ),
+        Behaviour(
+            "A turn keeps the rules that it began with",
+            ("kernel/syscall/test_tool_rules::test_a_turn_keeps",),
+        ),
+        Behaviour(
             "Tools that capabilities and configuration allow",
             (f"{_AGENT}::test_configuration_reaches", f"{_AGENT}::test_without_a_list"),
         ),
     ),
     "execute": (
+        Behaviour(
+            "At most five tools with a process of their own at once", ("kernel/syscall/test_at_once::test_",)
+        ),
+        Behaviour(
+            "A time for each tool and one for the whole turn, without what is nobody's work",
+            (
+                "kernel/turn/test_turn_time::test_",
+                "kernel/policy/test_tool_rules::test_a_call_takes_the_least",
+            ),
+        ),
+        Behaviour(
+            "`[agent.workspace]`: root, allowed paths, denied patterns, size of a file, also over links",
+            ("kernel/toolbox/test_file_rules::test_",),
+        ),
         Behaviour("Streams to whoever listens", (f"{_MODELS}::test_tokens_are_seen",)),
         Behaviour(
             "25 rounds, one closing call without tools, then an error",
@@ -296,8 +359,8 @@ PARTS: dict[str, tuple[Behaviour, ...]] = {
         ),
         Behaviour("Cancellation leaves no orphan", (f"{_CANCEL}::test_",)),
         Behaviour(
-            "An exhausted or failed turn keeps what was done",
-            (f"{_AGENT}::test_a_model_error_after_tool_work",),
+            "A cancelled, failed or exhausted turn keeps its partial answer, marked",
+            (f"{_AGENT}::test_a_model_error_after_tool_work", "kernel/turn/test_partial_answers::test_"),
         ),
         Behaviour(
             "Claims about files and messages are checked",
@@ -395,6 +458,22 @@ PARTS: dict[str, tuple[Behaviour, ...]] = {
                 f"{_DIALECTS}::test_counts",
             ),
         ),
+    ),
+    "Events": (
+        Behaviour(
+            "For one call: tokens before, action_started, shield_verdict, action_completed, tokens after, the answer",
+            (f"{_FEED}::test_the_order",),
+        ),
+        Behaviour("A slow subscriber blocks nobody", (f"{_FEED}::test_a_thousand_readers",)),
+        Behaviour(
+            "Offsets; who comes late, again, or after a restart of the node reads what all others read",
+            (f"{_FEED}::test_the_order", f"{_FEED}::test_what_cannot_be_followed"),
+        ),
+        Behaviour(
+            "What a dead attempt showed is void (`reset`)",
+            (f"{_FEED}::test_an_answer_that_is_begun_anew", f"{_FEED}::test_a_call_that_is_made_again"),
+        ),
+        Behaviour("Kept for a bounded time, in bounded bytes", (f"{_FEED}::test_what_is_kept",)),
     ),
     "Traces": (
         Behaviour(
