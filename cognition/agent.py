@@ -14,10 +14,12 @@ from cognition.budgets import budget_note
 from cognition.config.check import parse
 from cognition.config.routing_config import ToldConfig
 from cognition.context import ContextBounds, remembered
+from cognition.errors import ConfigurationError
 from cognition.execution.shape import shape_of
 from cognition.routing.router import Router
 from cognition.stages.table import agent_builder
 from cognition.turn.agent_turn import AgentTurn
+from cognition.turn.asked import as_asked
 from cognition.turn.builder import PipelineBuilder
 from cognition.turn.order import loudly_absent
 from cognition.turn.pipeline import Pipeline
@@ -66,8 +68,13 @@ class Agent:
             )
         for warning in self._warnings:
             sys.log(warning)
+        config = as_asked(self._config, message.inbound)
+        try:
+            shape_of(config.output_schema)
+        except ConfigurationError as error:
+            return TurnResult(f"The message asks for an answer of no shape: {error}", (), "error")
         turn = await self._pipeline.run(
-            AgentTurn.begin(message, sys, self._config, self._bounds, self._router, self._config.guard)
+            AgentTurn.begin(message, sys, config, self._bounds, self._router, self._config.guard)
         )
         return _result(turn)
 

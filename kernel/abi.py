@@ -498,6 +498,13 @@ class Syscalls(Protocol):
         """
         return ()
 
+    async def steered(self) -> tuple[str, ...]:
+        """The texts of messages that came to this session while the turn runs, and join it: oldest first, each once;
+        they are answered by this turn, and the same when it is resumed. Empty unless the channel's ``while_busy`` is
+        ``steer``.
+        """
+        return ()
+
     async def value(self, name: ValueName) -> float | int:
         """A value of the node, recorded: the same when the turn is resumed."""
 

@@ -36,7 +36,6 @@ from kernel.chance import Chance
 from kernel.clock import Clock, LoopClock
 from kernel.helper.helpers import HelperNotice, Helpers, WorkerSeen
 from kernel.memory.memory import Ask, Memory, no_archive
-from kernel.message.chat_sessions import ChatSessions
 from kernel.message.downs import Downs
 from kernel.message.events import Events
 from kernel.message.expiries import Expiries
@@ -100,9 +99,11 @@ from kernel.toolbox.protected import NOTHING_PROTECTED, ProtectedPaths
 from kernel.toolbox.registry import Registry
 from kernel.turn.budget_watch import BudgetWatch
 from kernel.turn.cancels import Cancels, WasCut
+from kernel.turn.chat_sessions import ChatSessions
 from kernel.turn.divergence import Divergences
 from kernel.turn.opened_sessions import OpenedSessions
 from kernel.turn.partial_answers import PartialAnswers
+from kernel.turn.steering import Steering
 from kernel.turn.turn_signals import BudgetsDue, BudgetShort, SessionRead, TimeOver, TurnDiverged, TurnDrained
 from kernel.turn.turns import TurnParts, Turns
 from kernel.turn.value_calls import ValueCalls
@@ -199,7 +200,6 @@ class Kernel:
             env.mesh,
         )
         self.router = Router(recorder, self.messaging, self.remote)
-        self.chats = ChatSessions(recorder, self.messaging, self.processes, self.live, bounds, env.clock)
         self._replies = Replies(recorder, self.watchers, self.remote.outboxes, settlement)
         partial = PartialAnswers()
         turn_parts = TurnParts(
@@ -214,6 +214,17 @@ class Kernel:
         )
         self.turns = Turns(recorder, self.live, cells, bounds, self.watchers, signals, self.ends, turn_parts)
         self.cancels = Cancels(recorder, self.turns, self.watchers, signals, self.ends, self._replies.put)
+        self.chats = ChatSessions(
+            recorder,
+            self.messaging,
+            self.processes,
+            self.live,
+            bounds,
+            env.clock,
+            launcher.told,
+            self.cancels,
+            self.ends,
+        )
         self.divergences = Divergences(
             recorder,
             self.live,
@@ -275,6 +286,7 @@ class Kernel:
             TrapCalls(recorder, self.turns),
             Quotes(recorder, self.turns, gateway, env.caps),
             self._prompt_files,
+            Steering(recorder, self.turns, self.watchers, self.chats.policy),
             self.watchers,
             env.log,
         )

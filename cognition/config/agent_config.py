@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, MaxLen
 
+from cognition.config.channel_config import ChannelOverride
 from cognition.config.failover_config import FailoverConfig
 from cognition.config.tools_config import Tools, wants
 from cognition.config.workspace_config import WorkspaceConfig
@@ -94,10 +95,16 @@ class AgentConfig:
     execution: ExecutionConfig = field(default_factory=ExecutionConfig)
     failover: FailoverConfig = field(default_factory=FailoverConfig)
     workspace: WorkspaceConfig = field(default_factory=WorkspaceConfig)
+    channel_overrides: dict[Word, ChannelOverride] = field(default_factory=dict)
 
     def wants(self, tool: str) -> bool:
         """Whether a tool is to be offered, as far as this says."""
         return wants(self.tools, tool)
+
+    def steers(self, channel: str) -> bool:
+        """Whether a message of that channel joins the turn that runs."""
+        override = self.channel_overrides.get(channel)
+        return override is not None and override.while_busy == "steer"
 
     @property
     def standing_prompt(self) -> str:

@@ -34,7 +34,7 @@ from cognition.execution.repetition import (
 )
 from cognition.execution.shape import Shape, shape_of
 from cognition.forerunner import note_of
-from cognition.guard.guard import guarded_result
+from cognition.guard.guard import MESSAGE_NOTE, REFUSED, guarded_message, guarded_result
 from cognition.guard.window import TOOL_TOKENS, ContextOverflow, fitted
 from cognition.prompt.shown import sections_of
 from cognition.stages.context_guard import bare_context
@@ -69,6 +69,8 @@ class _Loop:
         self._repetition = Repetition()
         self._shape: Shape = shape_of(turn.config.output_schema)
         self._was_empty = False
+        self._is_steered = turn.config.steers(turn.message.inbound.channel if turn.message.inbound else "")
+        self._has_asked = False
         self.exchange: list[Record] = list(turn.exchange)
 
     async def run(self) -> Reply:
@@ -91,6 +93,7 @@ class _Loop:
     async def _ask(self, tools: tuple[str, ...]) -> ModelAnswer:
         """One question, before which stands how forerunners ended that had put as many. Calls in its text count."""
         turn = self._turn
+        await self._steer()
         for questions in sorted(self._ends):
             if questions <= turn.questions.count:
                 self._shown += note_of(self._ends.pop(questions))
@@ -101,6 +104,26 @@ class _Loop:
             return answer
         prose, calls = recovered_calls(answer.text, tools)
         return replace(answer, text=prose, tool_calls=calls) if calls else answer
+
+    async def _steer(self) -> None:
+        """Before each question but the first: what has been said meanwhile that joins this turn."""
+        if not self._is_steered:
+            return
+        if not self._has_asked:
+            self._has_asked = True
+            return
+        for text in await self._turn.sys.steered():
+            guarded = guarded_message(text, self._turn.guard)
+            if guarded.signals:
+                self._turn.sys.log(f"injection: a message that joined the turn ({guarded.why})")
+            if guarded.signals and self._turn.guard.injection == "refuse":
+                self._note(REFUSED.format(signals=guarded.why))
+                continue
+            if guarded.signals and self._turn.guard.injection == "flag":
+                self._note(MESSAGE_NOTE.format(signals=guarded.why))
+            said: Record = {"role": "user", "content": guarded.text}
+            self.exchange.append(said)
+            self._shown.append(said)
 
     def _request(self, tools: tuple[str, ...]) -> ModelRequest:
         turn, config = self._turn, self._turn.config

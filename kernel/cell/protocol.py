@@ -202,6 +202,7 @@ ARGUMENTS: dict[str, type[Arguments]] = {
     "deeds": Nothing,
     "quote": Quoting,
     "prompt_files": Nothing,
+    "steered": Nothing,
     **dict.fromkeys(get_args(ValueName), Nothing),
 }
 """Each syscall, and what it takes; a value is one by its name."""
@@ -231,6 +232,13 @@ class PromptFiles:
 
 
 @dataclass(frozen=True, slots=True)
+class Steered:
+    """Texts that join a turn."""
+
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MonitorRemoved:
     """``found``: the monitor, or the link, was set."""
 
@@ -250,6 +258,7 @@ CallOutcome = (
     | Value
     | Deeds
     | PromptFiles
+    | Steered
     | Monitored
     | MonitorRemoved
     | Linked

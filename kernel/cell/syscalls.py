@@ -51,6 +51,7 @@ from kernel.cell.protocol import (
     Nothing,
     PromptFiles,
     Quoting,
+    Steered,
     ToolOutcome,
     Trapped,
     Trapping,
@@ -173,6 +174,9 @@ class CellSyscalls(Syscalls):
 
     async def prompt_files(self) -> tuple[PromptFile, ...]:
         return (await self._call((self._next_round(), 0), "prompt_files", Nothing(), PromptFiles)).files
+
+    async def steered(self) -> tuple[str, ...]:
+        return (await self._call((self._next_round(), 0), "steered", Nothing(), Steered)).texts
 
     async def value(self, name: ValueName) -> float | int:
         return (await self._call((self._next_round(), 0), name, Nothing(), Value)).value

@@ -99,6 +99,11 @@ class CellLauncher:
             )
         )
 
+    def told(self, spec: ProcessSpec) -> Mapping[str, Any]:
+        """What a process of this spec is told, by what is configured now."""
+        entry = self._behaviours.get(spec.behaviour)
+        return self._config({} if entry is None else entry.config, spec)
+
     def _config(self, told: Mapping[str, Any], spec: ProcessSpec) -> dict[str, Any]:
         """What a process is told. Replicas have the very same: theirs is made once, and nobody changes it."""
         of = (told, spec.config)

@@ -11,8 +11,9 @@ message of its chat wakes it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from kernel.model.address import MAX_NAME
 from kernel.model.spec import ProcessSpec
@@ -21,6 +22,7 @@ from kernel.values import sha256_hex
 
 IDLE = "idle"
 """Why a session that is asleep is down."""
+QUEUE, STEER, INTERRUPT, REJECT = "queue", "steer", "interrupt", "reject"
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+").fullmatch
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]+")
 _SHOWN_CHARS = 8
@@ -55,6 +57,16 @@ def session_spec(agent: ProcessSpec, key: str) -> ProcessSpec:
 def is_asleep(slot: Slot) -> bool:
     """Whether the next message of its chat wakes it."""
     return bool(slot.spec.session) and slot.state == "stopped" and slot.why == IDLE
+
+
+def while_busy(config: Mapping[str, Any], channel: str) -> str:
+    """What a message of that channel does while an earlier one of its chat is being answered, by what is configured of
+    its agent; what is configured wrongly does nothing else than usual.
+    """
+    of_channels = config.get("channel_overrides")
+    of_this = of_channels.get(channel) if isinstance(of_channels, Mapping) else None
+    said = of_this.get("while_busy") if isinstance(of_this, Mapping) else None
+    return said if said in (STEER, INTERRUPT, REJECT) else QUEUE
 
 
 @dataclass(frozen=True, slots=True)

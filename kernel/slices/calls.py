@@ -130,6 +130,7 @@ class Calls(Slice):
                 told, "quote", "", {name: told.body[name] for name in ("against", "number")}
             ),
             "sys.files": self._given_files,
+            "turn.steered": lambda told: self._give(told, "steered", "", {"result": told.body["texts"]}),
             "monitor.set": self._monitor,
             "monitor.removed": self._demonitor,
             "monitor.traps": lambda told: self._give(

@@ -221,6 +221,7 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
             "message.accepted": lambda told: self._hold(mail_of(told)),
             "message.dead": lambda told: self._take(told.body["id"]),
             "message.cancelled": lambda told: self._take(told.body["id"]),
+            "turn.steered": self._steered,
             "turn.ended": self._turn_ended,
         }
 
@@ -269,6 +270,11 @@ class Mailboxes(Table[str, OrderedDict[str, Mail]]):
             del asked[question.to]
         if not asked:
             del self.waits_for[question.sender]
+
+    def _steered(self, told: Told) -> None:
+        """These have joined a turn, which answers them."""
+        for ident in told.body["messages"]:
+            self._take(ident)
 
     def _turn_ended(self, told: Told) -> None:
         if event_of(TURN_EVENTS, "turn.ended", told.body) is TurnEvent.END:

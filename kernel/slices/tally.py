@@ -52,6 +52,7 @@ class Tally(Slice):
             "message.dead": self._dead,
             "message.dropped": self._dropped,
             "message.cancelled": self._cancelled,
+            "turn.steered": self._steered,
             "turn.ended": self._turn_ended,
         }
 
@@ -60,6 +61,9 @@ class Tally(Slice):
 
     def _acknowledged(self, told: Told) -> None:
         self.acknowledged += self._in_transit.find(told.body["id"]) is not None
+
+    def _steered(self, told: Told) -> None:
+        self.acknowledged += sum(self._mail.find(ident) is not None for ident in told.body["messages"])
 
     def _turn_ended(self, told: Told) -> None:
         if event_of(TURN_EVENTS, "turn.ended", told.body) is TurnEvent.END:

@@ -90,6 +90,11 @@ def _json_object(value: str) -> bool:
     return type(found) is dict and bool(canonical(found))
 
 
+def _json_texts(value: str) -> bool:
+    found = json.loads(value)
+    return type(found) is list and {*map(type, found)} <= {str}
+
+
 def _told_files(value: str) -> bool:
     found = json.loads(value)
     return type(found) is list and all(
@@ -189,6 +194,7 @@ FORMS: Mapping[str, Reads] = {
     "tool.verdict": _reads("turn decision", lack="ordinal tool reasons"),
     "sys.value": _reads("turn ordinal call_hash op value"),
     "sys.files": _reads("turn ordinal call_hash files new", files=_told_files, new=_json_object),
+    "turn.steered": _reads("turn ordinal call_hash messages texts", texts=_json_texts),
     "monitor.set": _reads(
         "turn ordinal call_hash ref target address pid peer rights why",
         lack="link watcher_pid",

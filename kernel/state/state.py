@@ -101,6 +101,7 @@ HEARS: Mapping[str, tuple[str, ...]] = {
     "budget.warned": ("accounts",),
     "sys.value": ("calls",),
     "sys.files": ("told_files", "calls"),
+    "turn.steered": ("calls", "tally", "mail", "keyed"),
     "monitor.set": ("calls", "monitors"),
     "monitor.removed": ("calls", "monitors"),
     "monitor.traps": ("calls", "traps"),

@@ -40,6 +40,8 @@ from kernel.syscall.prompts.prompt_files import PromptFileCalls
 from kernel.syscall.tool_calls import ToolCalls
 from kernel.syscall.trap_calls import TrapCalls
 from kernel.turn.progress import no_progress
+from kernel.turn.steering import OP as STEERED
+from kernel.turn.steering import Steering
 from kernel.turn.turns import Turns
 from kernel.turn.value_calls import ValueCalls
 from kernel.values import clean, ordinal_of
@@ -60,6 +62,7 @@ class SyscallParts:
     trap_calls: TrapCalls
     quotes: Quotes
     prompt_files: PromptFileCalls
+    steering: Steering
     watchers: Watchers
     log: Callable[..., None]
 
@@ -174,6 +177,8 @@ class Syscalls:
                 self._parts.quotes.asked(process, turn, ordinal, call.args)
             case Trapping():
                 self._parts.trap_calls.asked(process, turn, ordinal, call.args)
+            case Nothing() if call.op == STEERED:
+                self._parts.steering.asked(process, turn, ordinal)
             case Nothing() if call.op == PROMPT_FILES:
                 self._parts.prompt_files.asked(process, turn, ordinal)
             case Nothing():

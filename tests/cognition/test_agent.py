@@ -19,7 +19,9 @@ from cognition.providers.offline import Offline
 from cognition.turn.order import ORDER
 from kernel.abi import (
     Behaviour,
+    Inbound,
     Message,
+    MessageOptions,
     ModelAnswer,
     ModelRequest,
     ProcessInfo,
@@ -351,3 +353,50 @@ def test_twenty_four_offline_steps_fit_into_one_turn() -> None:
     node = OfflineNode([], {"calculator": lambda expression: "2"})
     result = turn(node, " then ".join(f"what is 1+{n}" for n in range(24)))
     assert result.status == "ok" and len(node.rounds) == 24
+
+
+# -- how a message came ----------------------------------------------------------------------------------------------
+
+
+def came(node: Node, of: Agent, inbound: Inbound) -> TurnResult:
+    message = Message("m1", "operator", "do it", "default", True, inbound=inbound)
+    return asyncio.run(of.handle(message, node))
+
+
+def test_what_is_said_while_a_turn_runs_joins_it_before_its_next_question_and_stays_in_the_session() -> None:
+    node = Node([says("", call("clock")), says("done")], {"clock": lambda: "noon"})
+    node.joins = [("and in UTC", "please")]
+    of = agent(channel_overrides={"telegram": {"while_busy": "steer"}})
+    result = came(node, of, Inbound("telegram", "42"))
+    assert [record["content"] for record in node.requests[1].messages[-2:]] == ["and in UTC", "please"]
+    assert not any("UTC" in str(record) for record in node.requests[0].messages)
+    roles = [(record["role"], record.get("content")) for record in result.remember if "role" in record]
+    assert roles[-3:] == [("user", "and in UTC"), ("user", "please"), ("assistant", "done")]
+
+
+@pytest.mark.parametrize("channel", ["signal", ""])
+def test_nothing_is_asked_for_that_could_join_a_turn_of_another_channel(channel: str) -> None:
+    node = Node([says("", call("clock")), says("done")], {"clock": lambda: "noon"})
+    node.joins = [("never",)]
+    came(node, agent(channel_overrides={"telegram": {"while_busy": "steer"}}), Inbound(channel))
+    assert node.joins == [("never",)]
+
+
+def test_a_message_has_the_last_word_on_how_it_is_answered() -> None:
+    node = Node([says('{"a": 1}')])
+    schema = {"type": "object"}
+    options = MessageOptions("other", "", 0.0, 0.5, 7, 99, schema)
+    came(node, agent(provider="configured", model="m", temperature=1.0), Inbound(options=options))
+    [asked] = node.requests
+    assert (asked.provider, asked.model, asked.temperature, asked.top_p) == ("other", "", 0.0, 0.5)
+    assert (asked.top_k, asked.max_tokens, asked.output_schema) == (7, 99, schema)
+    came(node, agent(provider="configured", model="m"), Inbound(options=MessageOptions(model="n")))
+    assert (node.requests[-1].provider, node.requests[-1].model) == ("configured", "n")
+    assert node.requests[-1].temperature == 0.7
+
+
+def test_a_message_that_asks_for_a_shape_that_is_none_is_told_so() -> None:
+    node = Node([says("x")])
+    wrong = Inbound(options=MessageOptions(output_schema={"type": 7}))
+    result = came(node, agent(), wrong)
+    assert (result.status, "no JSON Schema" in result.reply, node.requests) == ("error", True, [])

@@ -26,6 +26,15 @@ TURNS = (
         withheld=(TEXTS, "tools that the process is not told of; those of attempt 1 go for all"),
     ),
     kind(
+        "turn.steered",
+        "a turn asked which messages of its chat have come since it began: these join it, and are answered by it",
+        turn=TURN,
+        ordinal=ORDINAL,
+        call_hash=CALL_HASH,
+        messages=(TEXTS, "ids of the messages, oldest first; often none"),
+        texts=(JSON, "JSON of their texts"),
+    ),
+    kind(
         "turn.ended",
         "the handling of a message ended; lazy only where that answers a call of this node",
         durable=True,

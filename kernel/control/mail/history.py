@@ -17,6 +17,7 @@ _SAID: Mapping[str, tuple[str, Callable[[Body], str]]] = {
     "message.unanswered": ("unanswered", lambda body: str(body["why"])),
     "turn.started": ("delivered", lambda body: f"attempt {body['attempt']}"),
     "process.exited": ("receiver exited", lambda body: _why(body["reason"], body["detail"])),
+    "turn.steered": ("joined", lambda body: f"{', '.join(body['messages'])} joined {body['turn']}"),
     "turn.diverged": ("diverged", lambda body: f"at call {body['ordinal']}"),
     "turn.decided": ("decided", lambda body: str(body["decision"])),
     "turn.ended": ("turn ended", lambda body: str(body["status"])),

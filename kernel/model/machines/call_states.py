@@ -76,6 +76,7 @@ CALL_EVENTS: Events[CallEvent] = {
     "sys.value": CallEvent.GIVE,
     "model.quoted": CallEvent.GIVE,
     "sys.files": CallEvent.GIVE,
+    "turn.steered": CallEvent.GIVE,
     "monitor.set": CallEvent.GIVE,
     "monitor.removed": CallEvent.GIVE,
     "monitor.traps": CallEvent.GIVE,

@@ -67,6 +67,7 @@ class KeyedMessages(Table[str, Keyed]):
             "message.cancelled": lambda told: self._end(told.body["id"], "cancelled"),
             "message.replied": lambda told: self._end(told.body["id"], told.body.get("status", "ok")),
             "message.unanswered": lambda told: self._end(told.body["id"], "unanswered"),
+            "turn.steered": self._steered,
             "turn.ended": self._turn_ended,
             "process.slot": self._slot,
         }
@@ -128,6 +129,10 @@ class KeyedMessages(Table[str, Keyed]):
         if told.body["state"] == "removed":
             for key in list(self._of.get(told.body["address"], ())):
                 self._take(key)
+
+    def _steered(self, told: Told) -> None:
+        for ident in told.body["messages"]:
+            self._end(ident, "steered", told.body["turn"])
 
     def _turn_ended(self, told: Told) -> None:
         if event_of(TURN_EVENTS, "turn.ended", told.body) is TurnEvent.END:

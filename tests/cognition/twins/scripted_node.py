@@ -38,6 +38,7 @@ class Node(Syscalls):
         self.against: dict[str, str] = {}
         self.quoted: list[tuple[str, ...]] = []
         self.files: tuple[PromptFile, ...] = ()
+        self.joins: list[tuple[str, ...]] = []
 
     async def call_tool(self, name: str, arguments: str | dict[str, Any]) -> ToolResult:
         raise AssertionError("the agent proposes whole rounds")
@@ -70,6 +71,9 @@ class Node(Syscalls):
 
     async def prompt_files(self) -> tuple[PromptFile, ...]:
         return self.files
+
+    async def steered(self) -> tuple[str, ...]:
+        return self.joins.pop(0) if self.joins else ()
 
     async def value(self, name: ValueName) -> float | int:
         return 4

@@ -43,6 +43,7 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "process.exited": {"address": "/a", "pid": 1, "detail": "", "turn": "t1"},
     "model.asked": {**CALL, "call_hash": "h"},
     "model.answered": {**CALL, "status": "ok", "answer": "{}", "input_tokens": 1, "output_tokens": 2},
+    "turn.steered": {**CALL, "call_hash": "h", "messages": [], "texts": "[]"},
     "sys.files": {**CALL, "call_hash": "h", "files": "[]", "new": "{}"},
     "sys.value": {**CALL, "call_hash": "h", "op": "now", "value": 1},
     "tool.proposed": {**CALL, "call_hash": "h", "arguments": "{}"},

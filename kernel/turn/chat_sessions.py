@@ -7,30 +7,48 @@ So no message is accepted for a session that is not there: a node that ends in b
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import fields
+from typing import Any
 
 from chain.ledger.ledger import Draft
 from kernel.abi import Inbound
 from kernel.bounds import Bounds
 from kernel.clock import Clock, Timer
 from kernel.errors import Busy, Conflict, Refused
-from kernel.message.chats import IDLE, Room, Seen, is_asleep, process_name, room, session_spec
+from kernel.message.chats import (
+    IDLE,
+    INTERRUPT,
+    REJECT,
+    Room,
+    Seen,
+    is_asleep,
+    process_name,
+    room,
+    session_spec,
+    while_busy,
+)
 from kernel.message.message_signals import MessageArrived
 from kernel.message.messaging import Accepted, Messaging, Outgoing
 from kernel.model.address import child_of
 from kernel.model.address import parent as parent_of
 from kernel.model.inbound import session_key
+from kernel.model.spec import ProcessSpec
 from kernel.model.states import ProcessState
+from kernel.process.ends import Ends
 from kernel.process.live import LiveTable
 from kernel.process.process_signals import SlotWoken, SlotWritten
 from kernel.process.processes import Processes
+from kernel.slices.mailboxes import MESSAGE, turn_id
 from kernel.slices.tree.slots import Slot
 from kernel.state.recorder import Recorder
 from kernel.state.unit import Unit
+from kernel.turn.cancels import Cancels
 
 LOOKS = 4
 """So often a session is looked at in the time after which it falls asleep."""
 LOOK_S = 60.0
+MOST_INTERRUPTED = 200
 ENDS_S = 10.0
 """What one that falls asleep may take for it while its next message waits at the door."""
 FALLS_S = 0.001
@@ -38,7 +56,9 @@ NO_ROOM = "its agent has no room for more sessions, and it slept the longest"
 
 
 class ChatSessions:
-    """``look`` has those fall asleep that are idle, and is told when there may be one."""
+    """``look`` has those fall asleep that are idle, and is told when there may be one. ``config_of`` gives what a
+    process of a spec is told.
+    """
 
     def __init__(
         self,
@@ -48,6 +68,9 @@ class ChatSessions:
         live: LiveTable,
         bounds: Bounds,
         clock: Clock,
+        config_of: Callable[[ProcessSpec], Mapping[str, Any]],
+        cancels: Cancels,
+        ends: Ends,
     ) -> None:
         self._recorder = recorder
         self._state = recorder.state
@@ -56,6 +79,9 @@ class ChatSessions:
         self._live = live
         self._bounds = bounds
         self._clock = clock
+        self._config_of = config_of
+        self._cancels = cancels
+        self._ends = ends
         self._timer: Timer | None = None
 
     # -- a message of a chat -------------------------------------------------------------------------------------
@@ -107,6 +133,7 @@ class ChatSessions:
             unit.say(SlotWoken(address))
         else:
             self._check_up(address)
+            self._while_busy(unit, slot, inbound.channel)
         accepted = self._messaging.put_at(unit, out, address)
         unit.say(MessageArrived(address))
         return accepted
@@ -132,6 +159,25 @@ class ChatSessions:
             body = {"address": slot.address, "spec": spec.to_json(), "fields": changed}
             unit.add(Draft("process.changed", body, 0, "", b"", slot.spawned_seq))
         unit.add(self._processes.wake(slot.address))
+
+    def policy(self, slot: Slot, channel: str) -> str:
+        """What a message of ``channel`` does while the session of ``slot`` answers an earlier one."""
+        return while_busy(self._config_of(slot.spec), channel)
+
+    def _while_busy(self, unit: Unit, slot: Slot, channel: str) -> None:
+        """What becomes of those before it. Raises Busy where it is to be refused, LedgerUnavailable."""
+        earlier = [mail for mail in self._state.mail.get(slot.address, {}).values() if mail.kind == MESSAGE]
+        if not earlier:
+            return
+        policy = self.policy(slot, channel)
+        if policy == REJECT:
+            raise Busy(
+                f"{slot.address} is answering {earlier[0].id} still: say it again when that is answered"
+            )
+        if policy == INTERRUPT:
+            for mail in earlier[:MOST_INTERRUPTED]:
+                if turn_id(mail.id) not in self._ends:
+                    self._cancels.add(unit, mail, f"a newer message of {slot.spec.session} interrupted it")
 
     def _check_up(self, address: str) -> None:
         down = self._state.slots.down(address)

@@ -10,15 +10,18 @@ from typing import Any
 import pytest
 
 from kernel.bounds import Bounds
+from kernel.cell.protocol import Nothing
+from kernel.cells.cell_events import CellAsked, CellCall, CellStarted
 from kernel.errors import Busy, Conflict, Refused
 from kernel.message.chats import is_asleep
 from kernel.operations.messages import Messages
 from kernel.operations.processes import Processes
 from kernel.operations.spawning import Spawning
+from kernel.worker.workers import WorkerLost
 from tests.kernel.control.test_control import control_of, on_control
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.doors import Doors
-from tests.kernel.twins.kernel_twin import LIMIT_S, Twin
+from tests.kernel.twins.kernel_twin import LIMIT_S, Delivery, Twin
 
 QUICK = Bounds(session_idle_s=0.02)
 
@@ -251,3 +254,135 @@ def test_a_stopped_agent_takes_no_message_of_a_chat_and_one_that_is_back_wakes_i
         assert (await twin.delivery()).message.text == "three"
 
     on_control(tmp_path, body, bounds=QUICK)
+
+
+# -- while an earlier message is answered ----------------------------------------------------------------------------
+
+
+def lost(call: object) -> Any:
+    raise WorkerLost("its worker died")
+
+
+def busy(policy: str) -> dict[str, Any]:
+    return {"config": {"channel_overrides": {"telegram": {"while_busy": policy}}}}
+
+
+def test_reject_refuses_in_words_and_records_nothing_but_that(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada", **busy("reject"))
+        sent = await control(Messages.send, "ada", "one", **of("42", id="1"))
+        at = await twin.delivery()
+        with pytest.raises(Busy, match=f"is answering {sent['message']} still: say it again"):
+            await control(Messages.send, "ada", "two", **of("42", id="2"))
+        await control(Messages.send, "ada", "two", **of("43", id="3"))
+        assert len(await twin.entries("message.accepted")) == 2
+        assert len(await twin.entries("message.refused")) == 1
+        await twin.delivery()
+        twin.finish(at)
+        await control(Messages.send, "ada", "two", **of("42", id="2"))
+        assert (await twin.delivery()).message.text == "two"
+
+    on_control(tmp_path, body)
+
+
+@pytest.mark.parametrize("waits_for", ["its behaviour", "a tool", "a person", "its own start"])
+def test_interrupt_cancels_on_record_what_runs_whatever_it_waits_for_and_the_new_one_begins(
+    tmp_path: Path, waits_for: str
+) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada", tools=("pay",), **busy("interrupt"))
+        twin.cells.silent = waits_for == "its own start"
+        if waits_for == "a tool":
+            twin.workers.hold.clear()
+        twin.workers.answer = lost
+        first = await control(Messages.send, "ada", "one", **of("42"))
+        end = twin.kernel.watchers.wait(first["message"])
+        if waits_for != "its own start":
+            at = await twin.delivery()
+        if waits_for in ("a tool", "a person"):
+            twin.ask_tool(at, "pay", {"to": "bob"})
+            await until(lambda: bool(twin.workers.calls))
+        if waits_for == "a person":
+            await until(lambda: bool(twin.kernel.state.doubts()))
+        await control(Messages.send, "ada", "two", **of("42"))
+        ended = await asyncio.wait_for(end, LIMIT_S)
+        assert (ended["status"], ended["reply"]) == (
+            "cancelled",
+            "a newer message of telegram:42 interrupted it",
+        )
+        if waits_for == "its own start":
+            twin.say(CellStarted((twin.cells.placed[-1].pid,), "c1"))
+        assert (await twin.delivery()).message.text == "two"
+        assert twin.kernel.state.in_flight == 1
+        kind = "message.cancelled" if waits_for == "its own start" else "turn.ended"
+        assert len(await twin.entries(kind)) == 1
+
+    on_control(tmp_path, body)
+
+
+def test_what_is_cancelled_or_stopped_by_name_does_not_wait_behind_messages(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
+        for text in ("one", "two", "three"):
+            await control(Messages.send, "ada", text, **of("42"))
+        at = await twin.delivery()
+        done = await control(Processes.cancel, "/user/ada/telegram.42")
+        assert done["turn"] == at.turn
+        assert (await twin.delivery()).message.text == "two"
+
+    on_control(tmp_path, body)
+
+
+def asks_what_joins(twin: Twin, at: Delivery, round_: int) -> None:
+    twin.say(CellAsked(at.pid, CellCall(at.turn, round_, 0, "steered", Nothing())))
+
+
+def test_what_is_said_meanwhile_joins_the_turn_at_one_step_and_at_the_same_when_it_is_resumed(
+    tmp_path: Path,
+) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada", **busy("steer"))
+        await control(Messages.send, "ada", "one", **of("42"))
+        at = await twin.delivery()
+        asks_what_joins(twin, at, 0)
+        assert (await twin.result())["texts"] == []
+        second = await control(Messages.send, "ada", "two", **of("42", id="2"))
+        end = twin.kernel.watchers.wait(second["message"])
+        asks_what_joins(twin, at, 1)
+        assert (await twin.result())["texts"] == ["two"]
+        assert await asyncio.wait_for(end, LIMIT_S) == {"status": "steered", "reply": "", "turn": at.turn}
+        await control(Messages.send, "ada", "three", **of("42"))
+        twin.crash(at)
+        again = await twin.delivery()
+        for round_, texts in enumerate(([], ["two"])):
+            asks_what_joins(twin, again, round_)
+            assert (await twin.result())["texts"] == texts
+        twin.finish(again)
+        assert (await twin.delivery()).message.text == "three"
+        repeated = await control(Messages.send, "ada", "two", **of("42", id="2"))
+        assert (repeated["status"], repeated["turn"]) == ("steered", at.turn)
+        tally = twin.kernel.state.tally
+        assert (tally.accepted, tally.acknowledged, twin.kernel.state.in_flight) == (3, 2, 1)
+
+    async def then(twin: Twin) -> None:
+        assert (await twin.delivery()).message.text == "three"
+        assert twin.kernel.state.in_flight == 1
+
+    on_control(tmp_path, body)
+    on_twin(tmp_path, then)
+
+
+def test_what_does_not_steer_waits_and_holds_back_what_is_behind_it(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada", **busy("steer"))
+        await control(Messages.send, "ada", "one", **of("42"))
+        at = await twin.delivery()
+        session = "/user/ada/telegram.42"
+        await control(Messages.send, session, "from elsewhere")
+        await control(Messages.send, "ada", "two", **of("42"))
+        asks_what_joins(twin, at, 0)
+        assert (await twin.result())["texts"] == []
+        twin.finish(at)
+        assert (await twin.delivery()).message.text == "from elsewhere"
+
+    on_control(tmp_path, body)
