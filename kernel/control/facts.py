@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from kernel.errors import Unavailable
 from kernel.memory.memory import Ask
 from kernel.operations.keys import Rotated
-from kernel.operations.node import Setting
+from kernel.operations.node import Setting, TraceState
 from kernel.toolbox.protected import ProtectedPaths
 from kernel.upkeep.erasure import Plan, Selection
 from kernel.upkeep.loop_lag import LoopLag
@@ -45,6 +45,11 @@ async def no_rotation(reason: str) -> Rotated:
 async def nothing_differs() -> list[Repair]:
     """For a node that has nothing to compare with."""
     return []
+
+
+def no_traces() -> TraceState:
+    """For a node whose traces go nowhere."""
+    return {"export": "none", "exported": 0, "waiting": 0, "dropped": 0, "fault": ""}
 
 
 class LogTail(Protocol):
@@ -82,3 +87,4 @@ class NodeServices:
     rotate: RotateKeys = no_rotation
     clock_ahead_s: Callable[[], float] = lambda: 0.0
     check: Callable[[], Awaitable[list[Repair]]] = nothing_differs
+    traces: Callable[[], TraceState] = no_traces

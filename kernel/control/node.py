@@ -28,6 +28,7 @@ from kernel.operations.node import (
     Node,
     Status,
     Stopping,
+    TraceState,
 )
 from kernel.operations.operation import Handler, Nothing
 from kernel.process.workspaces import Workspaces
@@ -68,7 +69,7 @@ class NodeControl:
             self._facts,
             self._services.loop_lag,
         )
-        helpers, warm = kernel.helpers.rows(), kernel.cells.warm
+        helpers, warm, traces = kernel.helpers.rows(), kernel.cells.warm, self._services.traces()
         return {
             "name": facts.name,
             "origin": facts.origin,
@@ -91,9 +92,11 @@ class NodeControl:
                 *self._workspaces.faults(),
                 *kernel.processes.listing.parked(),
                 *_letters_wait(kernel),
+                *_traces_are_lost(traces),
             ],
             "kept": {**totals(kernel), "logs_bytes": await in_thread(self._log_bytes)},
             "clock_ahead_s": self._services.clock_ahead_s(),
+            "traces": traces,
             "helpers": [
                 cast(HelperRow, {key: row[key] for key in ("name", "pid", "os_pid", "state")})
                 for row in helpers
@@ -162,3 +165,10 @@ def _letters_wait(kernel: Kernel) -> list[str]:
     if count < alert:
         return []
     return [f"{count} dead letters wait for a person: weftos deadletters list, then replay or drop them"]
+
+
+def _traces_are_lost(traces: TraceState) -> list[str]:
+    """Why they do not get where they should, while they do not."""
+    if not traces["fault"]:
+        return []
+    return [f"traces: {traces['dropped']} were dropped, {traces['waiting']} wait: {traces['fault']}"]

@@ -79,6 +79,16 @@ class WarmRow(TypedDict):
     most: int
 
 
+class TraceState(TypedDict):
+    """Where traces of turns go, and how many since the node began got there, are on their way, or were dropped."""
+
+    export: str
+    exported: int
+    waiting: int
+    dropped: int
+    fault: str
+
+
 class Status(TypedDict):
     """How the node is. ``read_only``: why it is, or None; ``faults`` in words; ``kept``: "N of LIMIT" by name;
     ``clock_ahead_s``: of the machine's clock, before the node's; ``loop_lag_p99_ms`` and ``loop_lag_max_ms`` of the
@@ -102,6 +112,7 @@ class Status(TypedDict):
     faults: list[str]
     kept: dict[str, str | int]
     clock_ahead_s: float
+    traces: TraceState
     helpers: list[HelperRow]
     loop_lag_p99_ms: float
     loop_lag_max_ms: float

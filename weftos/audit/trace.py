@@ -1,20 +1,15 @@
-"""What an agent's turn went through, stage by stage, with the questions and calls of it: made of the ledger alone.
-
-The stages are what the behaviour tells of its turn; what each was, how long it took and what came of it is its word.
-The questions, calls, tokens and times beside them are the node's own.
+"""What an agent's turn went through, stage by stage, with the questions and calls of it: made of the ledger alone, by
+the builder that the node has too (:mod:`kernel.slices.feed.agent_trace`).
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import Any
 
 from chain.entry.reader import EntryRecord
+from kernel.slices.feed.agent_trace import AgentTrace, TraceBuilder
 from weftos.audit.auditor import Auditor
-from weftos.audit.turn import turn_story
 from weftos.errors import WeftosError
-from weftos.json_object import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,55 +23,53 @@ class Wanted:
     session: str | None = None
 
 
-def agent_trace(auditor: Auditor, wanted: Wanted) -> Json:
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A trace, and the entries of it that are erased: what they said is not in it."""
+
+    trace: AgentTrace
+    erased: tuple[int, ...]
+
+
+def agent_trace(auditor: Auditor, wanted: Wanted) -> Found:
     """The trace of one turn. Raises WeftosError when there is none."""
     ident = wanted.turn or _newest(auditor, wanted)
-    ended = _end_of(auditor, ident)
-    story = turn_story(auditor, ident)
-    asked = [step for step in story["steps"] if step["step"] == "model"]
-    called = [step for step in story["steps"] if step["step"] == "tool"]
-    used = [step for step in asked if step["status"] == "ok"]
-    begun_us = story["attempts"][0]["time_us"]
-    return {
-        "trace_id": ended.entry.trace.hex() if ended is not None else "",
-        "turn": ident,
-        "session_key": f"{story['address']} {story['session']}",
-        "started_at_us": begun_us,
-        "completed_at_us": story["ended_us"],
-        "attempts": len(story["attempts"]),
-        "stages": _stages(ended, begun_us),
-        "tool_calls": [
-            {
-                "tool": step.get("tool"),
-                "status": step["status"],
-                "took_us": step["ended_us"] - step["time_us"],
-            }
-            for step in called
-        ],
-        "model_calls": [
-            {
-                "provider": step.get("provider"),
-                "model": step.get("model"),
-                "status": step["status"],
-                "error_kind": step.get("error_kind", ""),
-                "tokens": [step.get("input_tokens", 0), step.get("output_tokens", 0)],
-                "cost_millionths": _known(step.get("cost_millionths")),
-                "took_us": step["ended_us"] - step["time_us"],
-            }
-            for step in asked
-        ],
-        "provider_used": used[-1].get("provider") if used else None,
-        "model_used": used[-1].get("model") if used else None,
-        "total_tokens": sum(step.get("input_tokens", 0) + step.get("output_tokens", 0) for step in asked),
-        "fallback_attempts": sum(step["status"] == "error" for step in asked),
-        "outcome": story["status"],
-        "erased": story["erased"],
-    }
+    builder: TraceBuilder | None = None
+    first: EntryRecord | None = None
+    erased: list[int] = []
+    for record in auditor.records():
+        entry = record.entry
+        if first is None and entry.kind == "turn.started" and entry.subject == ident:
+            first, builder = record, TraceBuilder(ident, entry.trace.hex(), parent=_parent(auditor, record))
+        if builder is None or first is None:
+            continue
+        if entry.kind == "node.booted":
+            builder.node_ended()
+        elif entry.trace == first.entry.trace and (record.erased or record.body.get("turn") == ident):
+            if record.erased:
+                if entry.kind.partition(".")[0] in _OF_TURN:  # of this turn or another of the trace
+                    erased.append(entry.seq)
+            else:
+                builder.hear(entry.kind, record.body, entry.time_us)
+    if builder is None:
+        raise WeftosError(
+            f"the ledger knows no turn {ident}: weftos chain log --kind turn.started", "not_found"
+        )
+    return Found(builder.trace(), tuple(erased))
 
 
-def _known(cost_millionths: int | None) -> int | None:
-    """None where nobody knows it, which an entry says by -1."""
-    return None if cost_millionths is None or cost_millionths < 0 else cost_millionths
+_OF_TURN = ("turn", "model", "tool")
+
+
+def _parent(auditor: Auditor, started: EntryRecord) -> str:
+    """The call that the message of a turn came of: in one unit with it stands the intent that is its cause."""
+    if started.entry.cause < 0:
+        return ""
+    message = auditor.entry(started.entry.cause)
+    cause = auditor.entry(message.entry.cause) if message.entry.cause >= 0 else None
+    if cause is None or cause.erased or cause.entry.kind != "tool.intent":
+        return ""
+    return f"{cause.body['turn']}:{cause.body['ordinal']}"
 
 
 def _newest(auditor: Auditor, wanted: Wanted) -> str:
@@ -97,21 +90,3 @@ def _is_of(record: EntryRecord, wanted: Wanted) -> bool:
     address, process = str(record.body.get("address")), wanted.process
     named = process in ("", address, address.rpartition("/")[2], str(record.entry.pid))
     return named and wanted.session in (None, record.body.get("session"))
-
-
-def _end_of(auditor: Auditor, ident: str) -> EntryRecord | None:
-    ends = [r for r in auditor.records() if r.entry.kind == "turn.ended" and r.entry.subject == ident]
-    return ends[-1] if ends else None
-
-
-def _stages(ended: EntryRecord | None, begun_us: int) -> list[Json]:
-    """Rows of what the behaviour told; none in an entry that is erased, or older than stages."""
-    told: Any = [] if ended is None or ended.erased else json.loads(ended.body.get("stages", "[]"))
-    rows: list[Json] = []
-    at_us = begun_us
-    for stage, outcome, why, took_us in told:
-        rows.append(
-            {"stage": stage, "started_at_us": at_us, "took_us": took_us, "outcome": outcome, "why": why}
-        )
-        at_us += took_us
-    return rows

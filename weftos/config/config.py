@@ -21,6 +21,7 @@ from pydantic.fields import FieldInfo
 
 from cognition.config.agent_config import PipelineConfig
 from cognition.config.check import faults_of, hints_of, parse
+from cognition.config.trace_config import TraceConfig, trace_faults
 from cognition.turn.builder import PipelineError
 from cognition.turn.order import builder_of
 from kernel.operations.node import Setting
@@ -203,6 +204,7 @@ class _Layers:
                 where = self._origin_near(tuple(fault.key.partition("[")[0].split(".")))
                 self._faults.append(f"{where}: {fault}")
         self._check_pipeline()
+        self._check_trace()
         if settings is not None and not self._faults:
             self._faults += [
                 f"{self._origin_near((key,))}: {words}"
@@ -222,6 +224,15 @@ class _Layers:
             builder_of(parse(PipelineConfig, told, "agent.pipeline")).build()
         except PipelineError as error:
             self._faults.append(f"{self._origin_near(('agent', 'pipeline'))}: agent.{error}")
+
+    def _check_trace(self) -> None:
+        """Where traces go is known before there is one."""
+        agent = self._values.get("agent", {})
+        told = agent.get("trace", {}) if isinstance(agent, dict) else {}
+        if not list(faults_of(TraceConfig, told)):
+            words = trace_faults(parse(TraceConfig, told, "agent.trace"))
+            where = self._origin_near(("agent", "trace"))
+            self._faults += [f"{where}: agent.trace.{each}" for each in words]
 
     def _add(self, key: KeyPath, value: Any, origin: Origin) -> None:
         """Set ``key``, or note why it cannot be set."""

@@ -20,9 +20,9 @@ from pydantic import (
     model_validator,
 )
 
-from cognition.config.agent_config import AgentConfig
 from cognition.config.guard_config import GuardConfig
 from cognition.config.routing_config import RoutingConfig
+from cognition.config.trace_config import NodesAgentConfig
 from kernel.bounds import Bounds
 from kernel.bounds import check as check_bounds
 from kernel.budget.price import NOTHING, Price
@@ -327,7 +327,7 @@ class MemorySettings(Section):
     budget_tokens: Annotated[int, Field(ge=0, le=1_000_000)] = 1_500
 
 
-TABLES: Mapping[str, type] = {"agent": AgentConfig, "routing": RoutingConfig, "guard": GuardConfig}
+TABLES: Mapping[str, type] = {"agent": NodesAgentConfig, "routing": RoutingConfig, "guard": GuardConfig}
 """Sections whose schema is cognition's own: what agents are told of it, cells check by the same."""
 
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from cognition.config.trace_config import TraceConfig
 from kernel.bounds import STATE_LIMITS, Bounds
 from kernel.helper.helper import HelperCommand
 from kernel.helper.os_processes import SESSION_VARIABLE
@@ -48,6 +49,13 @@ def archive_command(config: Config, data: Path, runtime: Path, logs: Path) -> He
         arguments += ["--embedder", memory.embedder, "--embedding-model", model]
         arguments += ["--embedding-dimensions", str(memory.dimensions)] if memory.dimensions else []
     return helper_command("archive", "weftos.archive", runtime, logs, *arguments)
+
+
+def tracer_command(config: TraceConfig, data: Path, origin: str, runtime: Path, logs: Path) -> HelperCommand:
+    """What brings traces where they should be."""
+    place = str(data / "traces" / "turns.jsonl")
+    arguments = ("--export", config.sink, "--file", place, "--endpoint", config.endpoint, "--origin", origin)
+    return helper_command("tracer", "weftos.traces", runtime, logs, *arguments)
 
 
 def compact_child(data: Path, runtime: Path, bounds: Bounds) -> Child:

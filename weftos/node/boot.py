@@ -25,6 +25,8 @@ from chain.keys.key_change import adopt_keys, load_candidates
 from chain.keys.keys import Keys
 from chain.ledger.ledger import Ledger, Reader, Tuning
 from chain.state.binding import Unbound
+from cognition.config.check import parse
+from cognition.config.trace_config import NodesAgentConfig
 from kernel.bounds import MIB, STATE_LIMITS, Bounds
 from kernel.budget.price import Price
 from kernel.cells.cell_events import EngineLost
@@ -34,7 +36,7 @@ from kernel.cells.engines.engine import Engine
 from kernel.cells.engines.engine_ray import RayEngine
 from kernel.cells.launcher import BehaviourEntry, Told
 from kernel.control.control import Control
-from kernel.control.facts import NodeFacts, NodeServices
+from kernel.control.facts import NodeFacts, NodeServices, no_traces
 from kernel.errors import Refused
 from kernel.helper.helper import Answered
 from kernel.helper.helpers import HelperNotice, LinkedHelper, WorkerSeen
@@ -62,7 +64,7 @@ from weftos.config.routing import cost_caps, price_of, told_routing
 from weftos.config.rules import read_rules
 from weftos.config.settings import Settings
 from weftos.errors import WeftosError
-from weftos.helpers.commands import archive_command, gateway_told
+from weftos.helpers.commands import archive_command, gateway_told, tracer_command
 from weftos.lifecycle.initialise import initialise
 from weftos.log.erased_logs import NODE_LOG, PROCESSES_LOG
 from weftos.log.log_files import read_last_of
@@ -77,9 +79,11 @@ from weftos.node.mesh_wiring import called_the_same, make_mesh, open_mesh
 from weftos.node.protected import others_faults, protected_paths
 from weftos.node.reconciler import Reconciler
 from weftos.node.runtime import make_runtime, remove_recorded
+from weftos.node.tracing import TraceExport
 from weftos.ownership import check_own_place, way_fault
 from weftos.paths import has_data
 from weftos.sealed_environment import secrets_of
+from weftos.traces.content import Scrubber
 from weftos.upkeep.key_rotation import KeyRotation
 from weftos.upkeep.upkeep import Upkeep
 
@@ -250,6 +254,7 @@ class Node:
     collector: Collector
     reconciler: Reconciler
     stop: Stop
+    tracing: TraceExport | None
 
     def ready(self) -> dict[str, Any]:
         """The last line on the ready descriptor."""
@@ -268,6 +273,8 @@ class Node:
         """Stop listening, then what runs, then the ledger; remove the runtime directory."""
         context = self.context
         await self.listener.stop()
+        if self.tracing is not None:
+            await self.tracing.close()
         self.lag.stop()
         self.collector.stop()
         self.clock.stop()
@@ -457,6 +464,7 @@ async def _build(context: BootContext, token: Path | None, report: Report) -> No
         kernel.env.log,
     )
     reconciler = Reconciler(kernel, settings.node.reconcile_s)
+    tracing = _tracing(context, signals, kernel)
     services = NodeServices(
         config_view=context.config.view,
         read_logs=_logs_of(context.logs),
@@ -468,12 +476,16 @@ async def _build(context: BootContext, token: Path | None, report: Report) -> No
         rotate=rotation.rotate,
         clock_ahead_s=clock.ahead_s,
         check=reconciler.check,
+        traces=no_traces if tracing is None else tracing.state,
     )
     _record_boot(context, kernel.recorder, [view.peer for view in mesh.peers()])
     kernel.helpers.add("placer" if engine.name == "ray" else "cells", hosts)
     kernel.helpers.add("gateway", gateway)
     kernel.helpers.add("archive", archive.helper, archive.tell)
     context.ledger.on_group(archive.group)
+    if tracing is not None:
+        kernel.helpers.add("tracer", tracing.tracer)
+        context.ledger.on_group(tracing.group)
     report("starting the process tree")
     control = Control(kernel, _facts(context), services)
     control.workspaces.look()
@@ -490,7 +502,7 @@ async def _build(context: BootContext, token: Path | None, report: Report) -> No
     await open_mesh(kernel.remote, settings, token)
     doors = await asyncio.to_thread(importlib.import_module, "weftos.api.listener")
     listener: Listener = doors.Listener(control, runtime / "control.sock")
-    node = Node(context, kernel, mesh, listener, lag, clock, upkeep, Collector(), reconciler, stop)
+    node = Node(context, kernel, mesh, listener, lag, clock, upkeep, Collector(), reconciler, stop, tracing)
     await listener.start()
     node.collector.start()
     lag.start()
@@ -498,6 +510,18 @@ async def _build(context: BootContext, token: Path | None, report: Report) -> No
     upkeep.start()
     reconciler.start()
     return node
+
+
+def _tracing(context: BootContext, signals: Signals, kernel: Kernel) -> TraceExport | None:
+    """What brings traces out, where the configuration wants that."""
+    config = parse(NodesAgentConfig, context.config.settings.agent, "agent").trace
+    if not config.sink:
+        return None
+    command = tracer_command(config, context.data, context.keys.origin, context.runtime, context.logs)
+    secrets_known = [*context.provider_keys.values()]
+    secrets_known += [value for own in context.tool_variables.values() for value in own.values()]
+    helper = LinkedHelper(command, context.boot, signals)
+    return TraceExport(config, helper, kernel.state.turn_logs, kernel.state.turns, Scrubber(secrets_known))
 
 
 async def _kernel(
@@ -610,7 +634,8 @@ def _record_boot(context: BootContext, recorder: Recorder, peers: Sequence[Peer]
 
 
 def _behaviours(config: Config) -> dict[str, BehaviourEntry]:
-    told = {"recall_tokens": config.settings.memory.budget_tokens, **config.settings.agent}
+    of_all = {name: value for name, value in config.settings.agent.items() if name != "trace"}
+    told = {"recall_tokens": config.settings.memory.budget_tokens, **of_all}
     if (routing := told_routing(config.settings)) is not None:
         told["routing"] = routing
     if config.settings.guard:

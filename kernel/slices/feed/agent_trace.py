@@ -57,7 +57,7 @@ class ModelCallTrace:
     model: str
     status: str
     error_kind: str
-    tokens: tuple[int, int]
+    tokens: tuple[int, ...]
     cached_tokens: int
     cost_millionths: int | None
     stop_reason: str

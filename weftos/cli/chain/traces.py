@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,8 +10,10 @@ from weftos.cli.terminal.branches import Branch
 from weftos.cli.terminal.options import AsJson, Data
 from weftos.cli.terminal.output import Output, draws, duration, moment
 from weftos.cli.terminal.styles import joined, styled
-from weftos.json_object import Json
 from weftos.paths import data_directory
+
+if TYPE_CHECKING:
+    from kernel.slices.feed.agent_trace import AgentTrace, ModelCallTrace
 
 _BAR_CELLS = 20
 
@@ -39,47 +41,62 @@ def trace(
     out = Output(as_json)
     with out.progress("reading the ledger") as progress:
         found = agent_trace(Auditor(data_directory(data), progress), Wanted(turn, process, session))
-    out.document(found)
+    document = {**found.trace.as_json(), "erased": list(found.erased)}
+    out.document(document)
     if not as_json:
-        out.tree(_tree(found))
+        out.tree(_tree(found.trace))
 
 
-def _tree(found: Json) -> Branch:
-    begun, ended = found["started_at_us"], found["completed_at_us"]
+def _tree(trace: AgentTrace) -> Branch:
+    begun, ended = trace.started_at_us, trace.completed_at_us
     took = "open" if ended is None else _took(ended - begun)
+    again = f", handed out {trace.attempts} times" if trace.attempts > 1 else ""
     tree = Branch(
         joined(
-            styled(f"turn {found['turn']}", "bold"),
-            styled(f" of {found['session_key']}, {moment(begun)}: {found['outcome']}, {took}"),
+            styled(f"turn {trace.turn}", "bold"),
+            styled(f" of {trace.session_key}, {moment(begun)}: {trace.outcome}, {took}{again}"),
         )
     )
+    if trace.parent:
+        tree.add(styled(f"asked for by call {trace.parent}, in trace {trace.trace_id}"))
     stages = tree.add(styled("stages", "bold"))
-    longest = max((row["took_us"] for row in found["stages"]), default=0) or 1
+    longest = max((stage.took_us for stage in trace.stages), default=0) or 1
     block = "█" if draws() else "#"
-    for row in found["stages"]:
-        bar = block * max(1, row["took_us"] * _BAR_CELLS // longest)
-        why = f": {row['why']}" if row["why"] else ""
-        stages.add(styled(f"{row['stage']:18} {_took(row['took_us']):>9}  {row['outcome']}{why}  {bar}"))
-    if not found["stages"]:
+    for stage in trace.stages:
+        bar = block * max(1, stage.took_us * _BAR_CELLS // longest)
+        why = f": {stage.metadata['why']}" if "why" in stage.metadata else ""
+        stages.add(styled(f"{stage.stage:18} {_took(stage.took_us):>9}  {stage.outcome}{why}  {bar}"))
+    if not trace.stages:
         stages.add(styled("its behaviour has told of none"))
-    asked = tree.add(styled(f"questions to models: {len(found['model_calls'])}", "bold"))
-    for call in found["model_calls"]:
-        read, written = call["tokens"]
-        fault = f" ({call['error_kind']})" if call["error_kind"] else ""
-        cost = "" if call["cost_millionths"] is None else f", cost {call['cost_millionths'] / 1e6:g}"
-        where = f"{call['provider']} {call['model']}".strip()
-        tokens = f"{read} tokens read, {written} written"
-        asked.add(styled(f"{where}  {_took(call['took_us'])}  {call['status']}{fault}, {tokens}{cost}"))
-    called = tree.add(styled(f"calls of tools: {len(found['tool_calls'])}", "bold"))
-    for call in found["tool_calls"]:
-        called.add(styled(f"{call['tool']}  {_took(call['took_us'])}  {call['status']}"))
+    asked = tree.add(styled(f"questions to models: {len(trace.model_calls)}", "bold"))
+    for call in trace.model_calls:
+        asked.add(styled(_question(call)))
+    called = tree.add(styled(f"calls of tools: {len(trace.tool_calls)}", "bold"))
+    for tool in trace.tool_calls:
+        called.add(styled(f"{tool.tool}  {_took(tool.took_us)}  {tool.status}{_again(tool.attempts)}"))
+    for wait in trace.waits:
+        tree.add(styled(f"a person was waited for {_took(wait.took_us)}, call {wait.step}: {wait.what}"))
+    answered_by = f"{trace.provider_used or 'nobody'} {trace.model_used}".rstrip()
     tree.add(
         styled(
-            f"in all {took}, {found['total_tokens']} tokens, {found['fallback_attempts']} questions not answered; "
-            f"answered by {found['provider_used'] or 'nobody'} {found['model_used'] or ''}".rstrip()
+            f"in all {took}, {trace.total_tokens} tokens, {trace.fallback_attempts} questions not answered; "
+            f"answered by {answered_by}"
         )
     )
     return tree
+
+
+def _question(call: ModelCallTrace) -> str:
+    fault = f" ({call.error_kind})" if call.error_kind else ""
+    cost = "" if call.cost_millionths is None else f", cost {call.cost_millionths / 1e6:g}"
+    kept = f" ({call.cached_tokens} kept)" if call.cached_tokens else ""
+    tokens = f"{call.tokens[0]} tokens read{kept}, {call.tokens[1]} written"
+    where = f"{call.provider} {call.model}".strip()
+    return f"{where}  {_took(call.took_us)}  {call.status}{fault}, {tokens}{cost}{_again(call.attempts)}"
+
+
+def _again(attempts: tuple[int, ...]) -> str:
+    return f", attempt {len(attempts) + 1}" if attempts else ""
 
 
 def _took(duration_us: int) -> str:
