@@ -443,6 +443,32 @@ class PromptFile:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """That a process puts a part of its session into fewer words. ``state``: it begins, it is done, or it came to
+    nothing and ``why``. ``records`` of the session, of the turns ``first`` to ``last``, with that SHA-256, which took
+    ``before`` tokens and now take ``after``. ``facts``: lines for ``MEMORY.md`` of its workspace, of what is done.
+    """
+
+    state: Literal["started", "done", "failed"]
+    records: int
+    sha256: str
+    first: str = ""
+    last: str = ""
+    before: int = 0
+    after: int = 0
+    facts: tuple[str, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """How many of the facts of a :class:`Compaction` were new and are in ``MEMORY.md`` now; ``why`` not all of them."""
+
+    written: int
+    why: str = ""
+
+
 class LogicalExit(Exception):
     """Raise it in ``handle`` to end the process: nothing broke, and the same words would bring the same again.
 
@@ -504,6 +530,12 @@ class Syscalls(Protocol):
         ``steer``.
         """
         return ()
+
+    async def compaction(self, told: Compaction) -> Flushed:
+        """Have a compaction of the session recorded, and its facts written into ``MEMORY.md``. Whoever implements this
+        and has no workspace writes none.
+        """
+        return Flushed(0)
 
     async def value(self, name: ValueName) -> float | int:
         """A value of the node, recorded: the same when the turn is resumed."""

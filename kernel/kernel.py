@@ -89,6 +89,7 @@ from kernel.syscall.models.model_calls import ModelCalls
 from kernel.syscall.models.quotes import Quotes
 from kernel.syscall.monitor_calls import MonitorCalls
 from kernel.syscall.node_tools import NodeTools
+from kernel.syscall.prompts.compactions import Compactions
 from kernel.syscall.prompts.prompt_files import PromptFileCalls
 from kernel.syscall.replies import Replies
 from kernel.syscall.settlement import Settlement
@@ -276,6 +277,7 @@ class Kernel:
             recorder, self.live, self.turns, self.messaging, self.remote, self._downs, self.policy
         )
         self._prompt_files = PromptFileCalls(recorder, self.turns, env.protected)
+        self._compactions = Compactions(recorder, self.turns, env.protected)
         syscall_parts = SyscallParts(
             self.turns,
             self.processes,
@@ -287,6 +289,7 @@ class Kernel:
             Quotes(recorder, self.turns, gateway, env.caps),
             self._prompt_files,
             Steering(recorder, self.turns, self.watchers, self.chats.policy),
+            self._compactions,
             self.watchers,
             env.log,
         )
@@ -428,6 +431,7 @@ class Kernel:
         await self.processes.close()
         await self.model_calls.close()
         await self._prompt_files.close()
+        await self._compactions.close()
         await self.tool_calls.close()
         await self.cells.close()
         await self.workers.close()

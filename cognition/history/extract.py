@@ -22,9 +22,14 @@ def extract(source: str) -> str:
         for who, text in told.items() if isinstance(told, dict) else ():
             if who in _SAID and isinstance(text, str):
                 said.append(_beginning(who, " ".join(text.split())))
-    while len(said) > 1 and sum(len(each.encode("utf-8", "replace")) + 2 for each in said) > MOST_BYTES:
-        del said[0]
-    return "; ".join(said)
+    kept: list[str] = []
+    left = MOST_BYTES
+    for each in reversed(said):
+        left -= len(each.encode("utf-8", "replace")) + 2
+        if left < 0 and kept:
+            break
+        kept.append(each)
+    return "; ".join(reversed(kept))
 
 
 def _beginning(who: str, text: str) -> str:

@@ -100,6 +100,12 @@ class Router:
         """Whether a route depends on chance."""
         return any(tier.selection == "random" and len(tier.models) > 1 for tier in self._tiers)
 
+    @property
+    def least_window(self) -> int:
+        """The smallest context window of the models that may be asked, of those that are known; 0: of none."""
+        windows = (self._facts[name].context_window for name in self._allowed if name in self._facts)
+        return min(filter(None, windows), default=0)
+
     def candidates(self, need: Need) -> tuple[str, ...]:
         """The models that may be asked, as far as permission and room go, in the order of tiers: of these caps of cost
         have something to say.

@@ -10,14 +10,18 @@ no exchange that is shown tells of it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cognition.context import Record, estimate_tokens, node_note, system_records
 from cognition.history.aging import aged
+from cognition.history.compaction import REST_TURNS, breaker_record, is_left_alone, limit_of, recent_of
 from cognition.history.deeds import MOST_BYTES, digest, not_shown
+from cognition.history.extract import extract
 from cognition.history.repair import repaired
 from cognition.history.secrets import redacted
 from cognition.history.strategy import (
+    LEAST_ROOM,
     fits,
     most_that_fit,
     room_of,
@@ -25,33 +29,48 @@ from cognition.history.strategy import (
     summary_bytes,
     to_keep,
 )
-from cognition.history.summary import PROMPT, Summary, cut_at, source_of, summary_of, taken_apart
+from cognition.history.summary import (
+    PROMPT,
+    Summary,
+    cut_at,
+    source_of,
+    summary_of,
+    taken_apart,
+    without_facts,
+)
 from cognition.stages.prompted import prompted
 from cognition.turn.agent_turn import AgentTurn
 from cognition.turn.outcome import Continue, Outcome
-from kernel.abi import Deeds, ModelRequest
+from kernel.abi import Compaction, Deeds, ModelRequest
 
 TRUNCATED = "Earlier messages of this conversation are not shown."
 
 
 async def history_sanitize(turn: AgentTurn) -> Outcome:
     turn = await prompted(turn)
-    config = turn.config.history
-    summary, records = taken_apart(await turn.sys.history())
+    config, history = turn.config.history, await turn.sys.history()
+    summary, records = taken_apart(history)
     if config.redact_tool_outputs:
         records = list(map(_without_secrets, records))
     exchanges = aged(repaired(records))
     shown = _Shown(turn, await turn.sys.deeds(), room_of(config, turn.system))
-    if fits(exchanges, shown.beside(summary, exchanges), shown.room):
+    alone = is_left_alone(history)
+    limit = 0 if alone else limit_of(window_of(turn), turn.system)
+    beside = shown.beside(summary, exchanges)
+    is_full = limit > 0 and len(exchanges) > 1 and _tokens(beside, exchanges) > limit
+    if not is_full and fits(exchanges, beside, shown.room):
         return Continue(shown.turn(summary, exchanges), f"{len(exchanges)} exchanges")
     room = shown.room - shown.reserved
-    if summarises(config, room):
-        kept = to_keep(config, exchanges, room)
-        newer = await _summarised(turn, summary, records, cut_at(records, kept), summary_bytes(room))
-        if newer is not None:
-            noted = replace(shown, of=replace(turn, notes=(*turn.notes, newer.record())))
+    if is_full or (summarises(config, room) and not alone):
+        kept = recent_of(exchanges) if is_full else to_keep(config, exchanges, room)
+        part = _Part(summary, records[: cut_at(records, kept)], len(records) - cut_at(records, kept))
+        turn, newer = await _summarised(turn, part, summary_bytes(max(room, LEAST_ROOM)), is_full)
+        shown = replace(shown, of=turn)
+        if newer is not None and fits(exchanges[len(exchanges) - kept :], _head(newer), room):
             why = f"{kept} exchanges, {len(exchanges) - kept} into a summary"
-            return Continue(noted.turn(newer, exchanges[len(exchanges) - kept :]), why)
+            return Continue(shown.turn(newer, exchanges[len(exchanges) - kept :]), why)
+        if newer is not None:
+            summary, exchanges = newer, exchanges[len(exchanges) - kept :]
     if not fits([], _head(summary), room):
         summary = None  # it was made for a larger room
     kept = most_that_fit(exchanges, _head(summary), room)
@@ -59,6 +78,33 @@ async def history_sanitize(turn: AgentTurn) -> Outcome:
     return Continue(
         shown.turn(summary, exchanges[gone:], truncated=bool(gone)), f"{kept} exchanges, {gone} left out"
     )
+
+
+def window_of(turn: AgentTurn) -> int:
+    """The window that the history has to fit: as no model is chosen yet, the smallest of those that may be."""
+    return turn.config.context_window or (turn.router.least_window if turn.router is not None else 0)
+
+
+def _tokens(beside: Sequence[Record], exchanges: Sequence[list[Record]]) -> int:
+    return sum(map(estimate_tokens, (*beside, *(record for exchange in exchanges for record in exchange))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What is to be summarised: the summary ``before``, and ``records`` that came since; so many behind it stay."""
+
+    before: Summary | None
+    records: list[Record]
+    behind: int
+
+    @property
+    def tokens(self) -> int:
+        return sum(map(estimate_tokens, (*_head(self.before), *self.records)))
+
+    def turn_at(self, end: int) -> str:
+        """The turn of its first or last message, as far as the session says it."""
+        turns = [record["turn"] for record in self.records if isinstance(record.get("turn"), str)]
+        return turns[end][:64] if turns else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +143,39 @@ def _head(summary: Summary | None) -> tuple[Record, ...]:
 
 
 async def _summarised(
-    turn: AgentTurn, before: Summary | None, records: list[Record], cut: int, most_bytes: int
-) -> Summary | None:
-    """The records before ``cut`` in a model's words; None when it gave none."""
-    asked = (*system_records(PROMPT), {"role": "user", "content": source_of(before, records[:cut])})
+    turn: AgentTurn, part: _Part, most_bytes: int, must: bool
+) -> tuple[AgentTurn, Summary | None]:
+    """A part of the session in a model's words, or where it ``must`` be and the model gives none, by how each message
+    began; None where there is none, or it takes no less. The turn then has what the session is to keep of it.
+    """
+    source = source_of(part.before, part.records)
+    first = summary_of("", part.records, part.behind)
+    told = Compaction(
+        "started", len(part.records), first.sha256, part.turn_at(0), part.turn_at(-1), before=part.tokens
+    )
+    await turn.sys.compaction(told)
+    asked = (*system_records(PROMPT), {"role": "user", "content": source})
     answer = await turn.ask(ModelRequest(asked, (), turn.provider, turn.model, aside=True))
-    if answer.status != "ok" or not answer.text.strip():
-        turn.sys.log(f"history: no summary of {cut} records: {answer.text[:200] or 'an empty answer'}")
-        return None
-    return summary_of(answer.text, records[:cut], len(records) - cut, most_bytes)
+    said, facts = without_facts(answer.text) if answer.status == "ok" else ("", ())
+    why = "" if said.strip() else f"no summary: {answer.text[:200] or 'an empty answer'}"
+    if why and must:
+        said = extract(source)
+    newer = replace(first, text=summary_of(said, [], 0, most_bytes).text)
+    after = sum(map(estimate_tokens, newer.shown()))
+    if not said.strip():
+        turn.sys.log(f"history: {why}")
+        await turn.sys.compaction(replace(told, state="failed", why=why))
+        return turn, None
+    if after >= part.tokens:
+        why = f"{part.tokens} tokens would have become {after}"
+        turn.sys.log(f"history: {why}; it is left alone for {REST_TURNS} turns")
+        await turn.sys.compaction(replace(told, state="failed", after=after, why=why))
+        return replace(turn, notes=(*turn.notes, breaker_record(why))), None
+    facts = tuple(map(redacted, facts))
+    flushed = await turn.sys.compaction(replace(told, state="done", after=after, facts=facts, why=why))
+    if flushed.why:
+        turn.sys.log(f"history: {flushed.why}")
+    return replace(turn, notes=(*turn.notes, newer.record())), newer
 
 
 def _without_secrets(record: Record) -> Record:

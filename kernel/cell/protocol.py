@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from kernel.abi import (
+    Compaction,
     Deeds,
+    Flushed,
     LastExit,
     Linked,
     ModelAnswer,
@@ -189,6 +191,7 @@ Arguments = (
     | LinkRef
     | Trapping
     | Quoting
+    | Compaction
     | Nothing
 )
 ARGUMENTS: dict[str, type[Arguments]] = {
@@ -203,6 +206,7 @@ ARGUMENTS: dict[str, type[Arguments]] = {
     "quote": Quoting,
     "prompt_files": Nothing,
     "steered": Nothing,
+    "compaction": Compaction,
     **dict.fromkeys(get_args(ValueName), Nothing),
 }
 """Each syscall, and what it takes; a value is one by its name."""
@@ -259,6 +263,7 @@ CallOutcome = (
     | Deeds
     | PromptFiles
     | Steered
+    | Flushed
     | Monitored
     | MonitorRemoved
     | Linked

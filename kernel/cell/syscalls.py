@@ -23,7 +23,9 @@ from typing import Any, Generic, TypeVar
 from kernel.abi import (
     MOST_SECTIONS,
     OPEN_CALLS,
+    Compaction,
     Deeds,
+    Flushed,
     Linked,
     ModelAnswer,
     ModelRequest,
@@ -178,6 +180,9 @@ class CellSyscalls(Syscalls):
     async def steered(self) -> tuple[str, ...]:
         return (await self._call((self._next_round(), 0), "steered", Nothing(), Steered)).texts
 
+    async def compaction(self, told: Compaction) -> Flushed:
+        return await self._call((self._next_round(), 0), "compaction", told, Flushed, _unmade_flush)
+
     async def value(self, name: ValueName) -> float | int:
         return (await self._call((self._next_round(), 0), name, Nothing(), Value)).value
 
@@ -309,6 +314,10 @@ def _unmade_monitor(why: str) -> Monitored:
 
 def _unmade_link(why: str) -> Linked:
     return Linked("", why)
+
+
+def _unmade_flush(why: str) -> Flushed:
+    return Flushed(0, why)
 
 
 def _unmade_removal(why: str) -> MonitorRemoved:

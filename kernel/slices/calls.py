@@ -131,6 +131,9 @@ class Calls(Slice):
             ),
             "sys.files": self._given_files,
             "turn.steered": lambda told: self._give(told, "steered", "", {"result": told.body["texts"]}),
+            "sys.compaction": lambda told: self._give(
+                told, "compaction", told.body["state"], {name: told.body[name] for name in ("written", "why")}
+            ),
             "monitor.set": self._monitor,
             "monitor.removed": self._demonitor,
             "monitor.traps": lambda told: self._give(

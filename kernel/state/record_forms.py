@@ -193,6 +193,7 @@ FORMS: Mapping[str, Reads] = {
     "budget.warned": _reads("address resource percent", resource=_RESOURCES.__contains__, percent=_number),
     "tool.verdict": _reads("turn decision", lack="ordinal tool reasons"),
     "sys.value": _reads("turn ordinal call_hash op value"),
+    "sys.compaction": _reads("turn ordinal call_hash state written why", written=_number),
     "sys.files": _reads("turn ordinal call_hash files new", files=_told_files, new=_json_object),
     "turn.steered": _reads("turn ordinal call_hash messages texts", texts=_json_texts),
     "monitor.set": _reads(

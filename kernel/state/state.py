@@ -102,6 +102,7 @@ HEARS: Mapping[str, tuple[str, ...]] = {
     "sys.value": ("calls",),
     "sys.files": ("told_files", "calls"),
     "turn.steered": ("calls", "tally", "mail", "keyed"),
+    "sys.compaction": ("calls", "turn_logs"),
     "monitor.set": ("calls", "monitors"),
     "monitor.removed": ("calls", "monitors"),
     "monitor.traps": ("calls", "traps"),

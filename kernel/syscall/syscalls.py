@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from chain.errors import LedgerUnavailable
-from kernel.abi import ToolCall
+from kernel.abi import Compaction, ToolCall
 from kernel.bounds import Bounds
 from kernel.cell.protocol import (
     LinkRef,
@@ -35,6 +35,7 @@ from kernel.state.recorder import Recorder
 from kernel.syscall.models.model_calls import ModelCalls
 from kernel.syscall.models.quotes import Quotes
 from kernel.syscall.monitor_calls import MonitorCalls
+from kernel.syscall.prompts.compactions import Compactions
 from kernel.syscall.prompts.prompt_files import OP as PROMPT_FILES
 from kernel.syscall.prompts.prompt_files import PromptFileCalls
 from kernel.syscall.tool_calls import ToolCalls
@@ -63,6 +64,7 @@ class SyscallParts:
     quotes: Quotes
     prompt_files: PromptFileCalls
     steering: Steering
+    compactions: Compactions
     watchers: Watchers
     log: Callable[..., None]
 
@@ -179,6 +181,8 @@ class Syscalls:
                 self._parts.trap_calls.asked(process, turn, ordinal, call.args)
             case Nothing() if call.op == STEERED:
                 self._parts.steering.asked(process, turn, ordinal)
+            case Compaction():
+                self._parts.compactions.asked(process, turn, ordinal, call.args)
             case Nothing() if call.op == PROMPT_FILES:
                 self._parts.prompt_files.asked(process, turn, ordinal)
             case Nothing():

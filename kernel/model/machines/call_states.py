@@ -77,6 +77,7 @@ CALL_EVENTS: Events[CallEvent] = {
     "model.quoted": CallEvent.GIVE,
     "sys.files": CallEvent.GIVE,
     "turn.steered": CallEvent.GIVE,
+    "sys.compaction": CallEvent.GIVE,
     "monitor.set": CallEvent.GIVE,
     "monitor.removed": CallEvent.GIVE,
     "monitor.traps": CallEvent.GIVE,

@@ -17,6 +17,7 @@ EventName = Literal[
     "sub_agent_completed",
     "sub_agent_failed",
     "sub_agent_cancelled",
+    "memory_flush",
     "reset",
     "error",
     "response_complete",

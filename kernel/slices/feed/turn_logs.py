@@ -122,6 +122,7 @@ class TurnLogs(Slice):
             "turn.diverged": self._diverged,
             "turn.decided": self._decided,
             "model.asked": self._asked,
+            "sys.compaction": self._compacted,
             "model.answered": self._answered,
             "tool.proposed": self._proposed,
             "tool.verdict": self._judged,
@@ -132,6 +133,12 @@ class TurnLogs(Slice):
 
     def keeps(self) -> Mapping[str, Keeper]:
         return {"turn_event": self._recorded}
+
+    def _compacted(self, told: Told) -> None:
+        log, body = self._logs.get(told.body["turn"]), told.body
+        if log is not None and body["state"] == "done":
+            flushed = {"written": body["written"], **({"why": body["why"]} if body["why"] else {})}
+            self._add(log, event("memory_flush", told.time_us, told.seq, body["ordinal"], **flushed))
 
     # -- of whom and for whom ------------------------------------------------------------------------------------
 

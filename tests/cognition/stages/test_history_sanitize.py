@@ -10,6 +10,7 @@ import pytest
 
 from cognition.config.agent_config import AgentConfig, HistoryConfig
 from cognition.context import estimate_tokens, is_node_note, system_records
+from cognition.history.compaction import REST_TURNS, limit_of
 from cognition.history.deeds import digest, not_shown
 from cognition.history.extract import extract
 from cognition.history.strategy import LEAST_ROOM, MESSAGES, fits
@@ -239,6 +240,90 @@ def test_calls_for_the_same_thing_are_told_once_and_secrets_not_at_all() -> None
     [told, _] = digest(Deeds((*same, Deed(9, "fetch", "x", "killed", "t"))), 8_000)
     assert "fetch: https://[redacted password]@host #2 (error, 3 times)" in told["content"]
     assert not_shown(Deeds((Deed(9, "fetch", "x", "killed", "t"),)), []) == Deeds()
+
+
+def windowed(here: Node, window: int, strategy: Strategy = "sliding") -> AgentTurn:
+    """The turn of an agent that could be shown all of its session, were it not for the window."""
+    history = HistoryConfig(max_tokens=100_000, strategy=strategy)
+    config = AgentConfig(system_prompt="s", context_window=window, history=history)
+    outcome = asyncio.run(history_sanitize(begun_turn(node=here, config=config)))
+    assert isinstance(outcome, Continue)
+    return outcome.turn
+
+
+def limit(window: int) -> int:
+    return limit_of(window, system_records(joined(prompt_sections(AgentConfig(system_prompt="s")))))
+
+
+def test_the_limit_is_seven_tenths_of_what_the_window_leaves() -> None:
+    assert limit_of(0, ()) == limit_of(4_096, ()) == 0 and limit_of(5_096, ()) == 700
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_session_is_compacted_from_its_limit_on_whatever_the_strategy(more: int) -> None:
+    records = exchanges(10, 400)
+    tokens = sum(map(estimate_tokens, records))
+    window = next(each for each in range(4_200, 9_000) if limit(each) == tokens - more)
+    here = node(records, ModelAnswer("ok", "Ada asked.\nFACT: Ada likes tea\nFACT: password=hunter22x"))
+    turn = windowed(here, window)
+    if not more:
+        assert not here.requests and list(turn.history) == records
+        return
+    assert shown(turn)[0] == f"{BEGINS}Ada asked.]" and list(turn.history[2:]) == records[-6:]
+    started, done = here.compactions
+    covered = summary_of("", records[:-6], 6)
+    assert (started.state, started.records, started.sha256) == ("started", 14, covered.sha256)
+    assert (done.state, done.facts) == ("done", ("Ada likes tea", "password=[redacted secret]"))
+    assert started.before == sum(map(estimate_tokens, records[:-6])) > done.after > 0
+    assert here.requests[0].aside
+    [note] = turn.notes
+    again = windowed(node([*records, note, *exchanges(1)]), window)
+    assert shown(again)[0] == f"{BEGINS}Ada asked.]" and list(again.history[2:]) == [
+        *records[-6:],
+        *exchanges(1),
+    ]
+
+
+def test_without_an_answer_of_the_model_a_compaction_is_made_of_beginnings() -> None:
+    here = node(exchanges(10, 400), ModelAnswer("error", "down"))
+    turn = windowed(here, 5_000)
+    assert shown(turn)[0].startswith(f"{BEGINS}user: q0xx") and len(turn.history) == 8
+    assert [each.state for each in here.compactions] == ["started", "done"]
+    assert "down" in here.compactions[1].why and here.compactions[1].facts == ()
+
+
+def test_a_compaction_that_makes_nothing_shorter_opens_a_breaker_for_some_turns() -> None:
+    records = exchanges(120, 0)
+    window = next(
+        each for each in range(4_200, 9_000) if limit(each) == sum(map(estimate_tokens, records)) - 1
+    )
+    here = node(records, ModelAnswer("ok", "long " * 2_000))
+    few = node(exchanges(2, 400), ModelAnswer("ok", "long " * 2_000))
+    turn = windowed(few, 4_300)
+    assert [each.state for each in few.compactions] == ["started", "failed"]
+    [breaker] = turn.notes
+    for rest in range(REST_TURNS + 2):
+        here = node([*records, breaker, *exchanges(rest)], SAID)
+        windowed(here, window)
+        assert bool(here.requests) is (rest >= REST_TURNS)
+
+
+def test_a_summary_that_was_undone_is_as_if_it_were_not() -> None:
+    records = exchanges(10, 400)
+    [note] = windowed(node(records), 5_000).notes
+    undone = {"role": "assistant", "content": "", "internal": True, "undone": note["summary"]["sha256"]}
+    here = node([*records, note, undone, *exchanges(1)])
+    assert list(windowed(here, 5_000).history) == [*records, *exchanges(1)] and not here.requests
+
+
+def test_a_history_of_a_hundred_thousand_messages_and_a_message_of_five_megabytes_have_their_end() -> None:
+    here = node(exchanges(50_000))
+    turn = windowed(here, 8_000)
+    assert len(turn.history) <= MESSAGES + 4 and len(here.requests) == 1  # the notes beside them
+    large = node([*exchanges(3), user("x" * 5_000_000), assistant("a")])
+    turn = windowed(large, 8_000)
+    assert sum(map(estimate_tokens, turn.history)) <= 100_000
+    assert len(str(large.requests)) < 2 * SOURCE_BYTES
 
 
 @pytest.mark.parametrize("strategy", ["summary", "hybrid"])

@@ -10,7 +10,9 @@ from cognition.config.agent_config import AgentConfig
 from cognition.context import ContextBounds
 from cognition.turn.agent_turn import AgentTurn
 from kernel.abi import (
+    Compaction,
     Deeds,
+    Flushed,
     Linked,
     Message,
     ModelAnswer,
@@ -35,6 +37,7 @@ class Node(Syscalls):
         self.requests: list[ModelRequest] = []
         self.rounds: list[list[ToolCall]] = []
         self.done = Deeds()
+        self.compactions: list[Compaction] = []
         self.against: dict[str, str] = {}
         self.quoted: list[tuple[str, ...]] = []
         self.files: tuple[PromptFile, ...] = ()
@@ -74,6 +77,10 @@ class Node(Syscalls):
 
     async def steered(self) -> tuple[str, ...]:
         return self.joins.pop(0) if self.joins else ()
+
+    async def compaction(self, told: Compaction) -> Flushed:
+        self.compactions.append(told)
+        return Flushed(len(told.facts))
 
     async def value(self, name: ValueName) -> float | int:
         return 4

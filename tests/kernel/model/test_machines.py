@@ -44,6 +44,7 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "model.asked": {**CALL, "call_hash": "h"},
     "model.answered": {**CALL, "status": "ok", "answer": "{}", "input_tokens": 1, "output_tokens": 2},
     "turn.steered": {**CALL, "call_hash": "h", "messages": [], "texts": "[]"},
+    "sys.compaction": {**CALL, "call_hash": "h", "state": "done", "written": 1, "why": ""},
     "sys.files": {**CALL, "call_hash": "h", "files": "[]", "new": "{}"},
     "sys.value": {**CALL, "call_hash": "h", "op": "now", "value": 1},
     "tool.proposed": {**CALL, "call_hash": "h", "arguments": "{}"},

@@ -166,6 +166,8 @@ def records_of(choices: list[tuple[int, int, int, int]]) -> list[Step]:
             "tool.verdict": {**call, "decision": ("allow", "deny")[a % 2]},
             "sys.value": {**call, "call_hash": "h", "op": "now", "value": (0.5, 7)[c % 2]},
             "turn.steered": {**call, "call_hash": "h", "messages": [f"m{b % 9}"], "texts": '["x"]'},
+            "sys.compaction": {**call, "call_hash": "h", "state": ("started", "done")[c % 2], "written": c,
+                               "why": ""},
             "sys.files": {**call, "call_hash": "h", "files": f'[["A.md","d{b % 3}",""]]',
                           "new": f'{{"d{b % 3}":"x"}}'},
             "monitor.set": {**call, "call_hash": "h", "ref": f"r{b % 6}", "target": "x", "address": "/a", "pid": c % 2,
