@@ -32,10 +32,12 @@ class Deltas:
 
     A notice is ``{"stream_id", "text"}``, or ``{"stream_id", "reset": True}``: forget what was shown. Without
     a ``stream_id`` nobody watches and nothing is told. A question that has to wait for others is told of in notices
-    ``slot``, ``{"stream_id", "waits"}``: when it begins to, and when it does no more.
+    ``slot``, ``{"stream_id", "waits"}``: when it begins to, and when it does no more. ``whole``: it is told when it is
+    whole.
     """
 
-    def __init__(self, stream_id: str, notify: Notify) -> None:
+    def __init__(self, stream_id: str, notify: Notify, whole: bool = False) -> None:
+        self._whole = whole
         self._stream_id = stream_id
         self._notify = notify
         self._text: list[str] = []
@@ -56,6 +58,8 @@ class Deltas:
         if not self._stream_id:
             return
         self._text.append(text)
+        if self._whole:
+            return
         self._size += len(text)
         if self._size >= COALESCE_CHARACTERS:
             self.flush()
@@ -132,7 +136,7 @@ class Gateway:
             return _as_dict(_error(f"no provider is named {name!r}; configured: {known}"))
         if stream_id in self._running:
             raise CognitionError(f"stream {stream_id} is already being asked")
-        deltas = Deltas(stream_id, self._notify)
+        deltas = Deltas(stream_id, self._notify, whole=args.get("stream") is False)
         task = asyncio.ensure_future(provider.ask(question, deltas))
         if stream_id:
             self._running[stream_id] = task

@@ -323,6 +323,7 @@ class ModelRequest:
     is put so much later, 10 minutes at most. An answer on record is given at once.
 
     ``aside``: what comes of it is no part of what the sender is told: nobody who watches the turn is shown it.
+    ``stream`` False: who watches is shown the text of the answer when it is whole.
     ``sections``: what the messages are made of, for whoever looks at it later; at most :data:`MOST_SECTIONS`.
     """
 
@@ -339,6 +340,7 @@ class ModelRequest:
     after_ms: int = 0
     aside: bool = False
     sections: tuple[Section, ...] = ()
+    stream: bool = True
 
 
 @dataclass(frozen=True, slots=True)

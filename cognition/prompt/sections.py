@@ -23,6 +23,11 @@ SECRETS = (
     "Repeat no key, password or token, not even a part of it: say what it is for. What reads [redacted ...] was taken "
     "out before you saw it."
 )
+VOICE = (
+    "# Voice\n"
+    "Your answer is read aloud. Answer in one to three short sentences, as one speaks: no lists, tables, headings, "
+    "code or links, no emphasis, and numbers and names as they are said. Offer more where there is more."
+)
 _FRAMES = {
     "IDENTITY.md": ("identity", "# Who you are"),
     "SOUL.md": ("soul", "# How you are"),
@@ -51,6 +56,7 @@ def prompt_sections(config: AgentConfig, files: Sequence[PromptFile] = ()) -> tu
         PromptSection("instructions", own, config.standing_prompt),
         PromptSection("rules", "weftos", RULES),
         PromptSection("secrets", "weftos", SECRETS),
+        *((PromptSection("voice", "[agent] voice_mode", VOICE),) if config.voice_mode else ()),
     )
     return (*fixed, *(_framed(each) for each in files if each.name in _FRAMES and each.text.strip()))
 

@@ -33,6 +33,7 @@ from cognition.execution.repetition import (
     warning,
 )
 from cognition.execution.shape import Shape, shape_of
+from cognition.execution.spoken import spoken
 from cognition.forerunner import note_of
 from cognition.guard.guard import MESSAGE_NOTE, REFUSED, guarded_message, guarded_result
 from cognition.guard.window import TOOL_TOKENS, ContextOverflow, fitted
@@ -137,6 +138,7 @@ class _Loop:
             top_k=config.top_k,
             max_tokens=config.max_tokens,
             output_schema=config.output_schema,
+            stream=config.execution.stream,
             sections=sections_of(self._shown, turn.question, turn.prompt, TOOL_TOKENS * len(tools)),
         )
 
@@ -164,7 +166,10 @@ class _Loop:
     def _said(self, answer: ModelAnswer) -> Reply:
         """What a model said, with a word where its limit of tokens has cut it."""
         cut = answer.stop_reason == "length"
-        text = self._shape.text_of(answer.text) + (CUT if cut else "")
+        text = self._shape.text_of(answer.text)
+        if self._turn.config.voice_mode and self._turn.config.output_schema is None:
+            text = spoken(text)
+        text += CUT if cut else ""
         return Reply(shortened(text, self._turn.bounds.reply_bytes), cut=cut)
 
     async def _close(self) -> Reply:

@@ -101,6 +101,7 @@ class ModelOptions:
     retry: bool = True
     after_ms: int = 0
     aside: bool = False
+    stream: bool = True
 
 
 NO_OPTIONS = ModelOptions()

@@ -49,6 +49,7 @@ def told_options(options: ModelOptions | None, most_tokens: int) -> dict[str, An
     limits = [limit for limit in (options.max_tokens, most_tokens) if limit]
     if limits:
         told["max_tokens"] = min(limits)
-    if not options.retry:
-        told["retry"] = False
+    for name in ("retry", "stream"):
+        if not getattr(options, name):
+            told[name] = False
     return told

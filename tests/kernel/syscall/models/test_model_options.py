@@ -30,7 +30,7 @@ from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.kernel_twin import Delivery, Twin, answer_of
 
 SCHEMA = {"type": "object", "properties": {"age": {"type": "integer"}}}
-ALL = ModelOptions(0.5, 0.9, 40, 100, SCHEMA, False, 5, True)
+ALL = ModelOptions(0.5, 0.9, 40, 100, SCHEMA, False, 5, True, False)
 REST = {"messages": [{"role": "user", "content": "?"}], "tools": ["a"], "provider": "p", "model": "m"}
 
 
@@ -56,7 +56,7 @@ def test_each_of_them_is_part_of_what_was_asked(name: str) -> None:
 
 def test_the_gateway_is_told_those_that_are_for_the_model_and_the_lesser_of_two_limits() -> None:
     drawn = {"temperature": 0.5, "top_p": 0.9, "top_k": 40, "output_schema": SCHEMA}
-    assert told_options(ALL, 0) == {**drawn, "max_tokens": 100, "retry": False}
+    assert told_options(ALL, 0) == {**drawn, "max_tokens": 100, "retry": False, "stream": False}
     assert told_options(ALL, 70)["max_tokens"] == 70
     assert told_options(ALL, 170)["max_tokens"] == 100
     assert told_options(None, 70) == {"max_tokens": 70}
