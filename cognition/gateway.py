@@ -11,7 +11,9 @@ wire.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -103,7 +105,34 @@ class Gateway:
         self._default_model = default_model
         self._notify = notify
         self._running: dict[str, asyncio.Task[ModelAnswer]] = {}
+        self._in_use: Counter[int] = Counter()
+        self._closing: set[asyncio.Task[None]] = set()
         self._kept = KeptMessages()
+
+    def change(self, providers: Mapping[str, Provider], default: str, default_model: str = "") -> None:
+        """Questions go to these from now on. What is under way stays; who is asked nothing more is closed."""
+        before, self._providers = self._providers, providers
+        self._default, self._default_model = default, default_model
+        for provider in before.values():
+            self._close_unused(provider)
+
+    @contextmanager
+    def _using(self, provider: Provider) -> Iterator[None]:
+        self._in_use[id(provider)] += 1
+        try:
+            yield
+        finally:
+            self._in_use[id(provider)] -= 1
+            self._close_unused(provider)
+
+    def _close_unused(self, provider: Provider) -> None:
+        """Close one that was replaced, once nobody waits for it."""
+        if self._in_use[id(provider)] or any(each is provider for each in self._providers.values()):
+            return
+        del self._in_use[id(provider)]
+        task = asyncio.ensure_future(provider.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     async def handle(self, op: str, args: dict[str, Any]) -> dict[str, Any]:
         """One request. Raises :class:`CognitionError` when it is malformed."""
@@ -141,7 +170,8 @@ class Gateway:
         if stream_id:
             self._running[stream_id] = task
         try:
-            await asyncio.wait([task])
+            with self._using(provider):
+                await asyncio.wait([task])
         finally:
             task.cancel()
             self._running.pop(stream_id, None)
@@ -158,10 +188,11 @@ class Gateway:
         name = _text(args, "provider") or self._default
         provider = self._providers.get(name)
         embed = getattr(provider, "embed", None)
-        if embed is None:
+        if provider is None or embed is None:
             why = "makes no embeddings" if provider is not None else "is not configured"
             raise CognitionError(f"provider {name!r} {why}")
-        vectors: Vectors = await embed(texts, _text(args, "model"))
+        with self._using(provider):
+            vectors: Vectors = await embed(texts, _text(args, "model"))
         return {"count": vectors.count, "dimensions": vectors.dimensions, "data": vectors.data}
 
     async def close(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from kernel.errors import Unavailable
 from kernel.memory.memory import Ask
 from kernel.operations.keys import Rotated
-from kernel.operations.node import Setting, TraceState
+from kernel.operations.node import Reloaded, Setting, TraceState
 from kernel.toolbox.protected import ProtectedPaths
 from kernel.upkeep.erasure import Plan, Selection
 from kernel.upkeep.loop_lag import LoopLag
@@ -52,6 +52,15 @@ def no_traces() -> TraceState:
     return {"export": "none", "exported": 0, "waiting": 0, "dropped": 0, "fault": ""}
 
 
+ReloadConfig = Callable[[Callable[..., object]], Awaitable[Reloaded]]
+"""It is given what records that it is about to be done, and with which keys. Raises Invalid."""
+
+
+async def no_reload(record: Callable[..., object]) -> Reloaded:
+    """For a node that has no file."""
+    raise Unavailable("the configuration of this node cannot be read again")
+
+
 class LogTail(Protocol):
     """What is logged from when it was opened. Called in threads, one at a time."""
 
@@ -85,6 +94,7 @@ class NodeServices:
     loop_lag: LoopLag
     erasures: Erasures
     rotate: RotateKeys = no_rotation
+    reload: ReloadConfig = no_reload
     clock_ahead_s: Callable[[], float] = lambda: 0.0
     check: Callable[[], Awaitable[list[Repair]]] = nothing_differs
     traces: Callable[[], TraceState] = no_traces

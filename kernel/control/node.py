@@ -26,6 +26,7 @@ from kernel.operations.node import (
     LogAnswer,
     MessageCounts,
     Node,
+    Reloaded,
     Status,
     Stopping,
     TraceState,
@@ -58,6 +59,7 @@ class NodeControl:
             Node.log.by(self.log),
             Node.events.by(self.events),
             Node.config.by(self.config),
+            Node.reload.by(self.reload),
             Node.check.by(self.check),
             Node.shutdown.by(self.shutdown),
         )
@@ -147,6 +149,10 @@ class NodeControl:
 
     async def config(self, asked: Asked, request: Nothing) -> Configuration:
         return {"values": self._services.config_view()}
+
+    async def reload(self, asked: Asked, request: Nothing) -> Reloaded:
+        """Raises Invalid, Unavailable."""
+        return await self._services.reload(asked.record)
 
     async def check(self, asked: Asked, request: Nothing) -> Checked:
         found = await self._services.check()

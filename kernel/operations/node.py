@@ -154,6 +154,13 @@ class Configuration(TypedDict):
     values: list[Setting]
 
 
+class Reloaded(TypedDict):
+    """The keys that have changed and act, and those that have changed and need a restart."""
+
+    changed: list[str]
+    needs_restart: list[str]
+
+
 class Stopping(TypedDict):
     """True."""
 
@@ -193,6 +200,15 @@ class Node(Noun):
         "Recent ledger entries; with `follow` each new one as it is written, until the reader leaves.",
     )
     config = Operation("GET", "/config", Nothing, Configuration, "Every setting in force; secrets never.")
+    reload = Operation(
+        "POST",
+        "/config/reload",
+        Nothing,
+        Reloaded,
+        "Read the configuration again, and the files of keys, and take over what a running node can; with a fault in "
+        "it nothing changes.",
+        recorded="reload",
+    )
     check = Operation(
         "GET",
         "/check",

@@ -1,7 +1,7 @@
 """The gateway process, borne by the node's nursery (:mod:`kernel.helper.nursery`). Wiring only.
 
-It is told ``{"config": CONFIG, "keys": {VARIABLE: KEY}}``. CONFIG: ``{"default": NAME, "default_model": MODEL,
-"providers": {NAME: TABLE}}``; the ``kind`` of a table says who builds its provider
+It is told ``{"config": CONFIG, "keys": {VARIABLE: KEY}}``, and another CONFIG by ``configure``. CONFIG: ``{"default":
+NAME, "default_model": MODEL, "providers": {NAME: TABLE}}``; the ``kind`` of a table says who builds its provider
 (:data:`weftos.config.provider_kinds.KINDS`). It is closed to all others of its user from its birth, and the keys leave
 it only towards their server.
 """
@@ -62,17 +62,26 @@ def _build(name: str, table: Any, keys: Mapping[str, str]) -> Provider:
     return BUILDERS[kind](Source(name, given, keys))
 
 
+def _asked(config: Mapping[str, Any], keys: Mapping[str, str]) -> tuple[dict[str, Provider], str, str]:
+    """The providers of a configuration, the default one, and its default model."""
+    providers = build_providers(config.get("providers", {}), keys)
+    return providers, config.get("default") or OFFLINE, config.get("default_model") or ""
+
+
 async def serve(config: Mapping[str, Any], keys: Mapping[str, str], link_fd: int, boot: int) -> None:
     """Serve one link until its end."""
     told: list[Notify] = []
-    gateway = Gateway(
-        build_providers(config.get("providers", {}), keys),
-        config.get("default") or OFFLINE,
-        lambda op, args: told[0](op, args),
-        config.get("default_model") or "",
-    )
+    providers, default, model = _asked(config, keys)
+    gateway = Gateway(providers, default, lambda op, args: told[0](op, args), model)
+
+    async def handle(op: str, args: dict[str, Any]) -> Any:
+        if op == "configure":  # the files of keys are read anew
+            gateway.change(*_asked(args, keys))
+            return {}
+        return await gateway.handle(op, args)
+
     try:
-        await serve_link(link_fd, boot, gateway.handle, told.append)
+        await serve_link(link_fd, boot, handle, told.append)
     finally:
         await gateway.close()
 

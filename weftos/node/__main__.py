@@ -40,8 +40,9 @@ async def run(options: Options, nursery: Nursery, say: Say) -> None:
     _keep_what_is_loaded()
     node: Node = await start(options, nursery, lambda step: say({"step": step}))
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, node.stop, f"signal {signal.Signals(number).name}")
+    loop.add_signal_handler(signal.SIGHUP, node.hang_up)
     say(node.ready())
     reaping = asyncio.create_task(reap_adopted())
     await node.stop.wanted()

@@ -13,6 +13,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,22 +29,23 @@ from chain.state.binding import Unbound
 from cognition.config.check import parse
 from cognition.config.trace_config import NodesAgentConfig
 from kernel.bounds import MIB, STATE_LIMITS, Bounds
-from kernel.budget.price import Price
 from kernel.cells.cell_events import EngineLost
 from kernel.cells.cell_table import CellLimits
 from kernel.cells.cells import Cells
 from kernel.cells.engines.engine import Engine
 from kernel.cells.engines.engine_ray import RayEngine
 from kernel.cells.launcher import BehaviourEntry, Told
+from kernel.control.asked import Asked
 from kernel.control.control import Control
 from kernel.control.facts import NodeFacts, NodeServices, no_traces
 from kernel.errors import Refused
-from kernel.helper.helper import Answered
 from kernel.helper.helpers import HelperNotice, LinkedHelper, WorkerSeen
 from kernel.helper.nursery import Nursery
 from kernel.helper.os_session import DataLock, end_old_session, lock, read_boot, write_boot
 from kernel.kernel import Environment, Kernel
 from kernel.memory.embeddings import Embeddings
+from kernel.operations.node import Node as NodeOperations
+from kernel.operations.operation import Operator
 from kernel.policy.rules.in_force import RulesInForce
 from kernel.signals import Signals
 from kernel.state.agreement import Contradiction, DocumentCheck
@@ -60,9 +62,8 @@ from mesh.mesh import Mesh
 from weftos import __version__
 from weftos.config.access import access_of, rate_limits_of
 from weftos.config.config import Config, load
-from weftos.config.routing import cost_caps, price_of, told_routing
+from weftos.config.routing import cost_caps, told_routing
 from weftos.config.rules import read_rules
-from weftos.config.settings import Settings
 from weftos.errors import WeftosError
 from weftos.helpers.commands import archive_command, gateway_told, tracer_command
 from weftos.lifecycle.initialise import initialise
@@ -78,6 +79,7 @@ from weftos.node.gates import gates_of
 from weftos.node.mesh_wiring import called_the_same, make_mesh, open_mesh
 from weftos.node.protected import others_faults, protected_paths
 from weftos.node.reconciler import Reconciler
+from weftos.node.reload import Behaviours, NodeGateway, Reload, Routes
 from weftos.node.runtime import make_runtime, remove_recorded
 from weftos.node.tracing import TraceExport
 from weftos.ownership import check_own_place, way_fault
@@ -150,6 +152,9 @@ class BootContext:
     protected: ProtectedPaths
     tool_variables: Mapping[str, Mapping[str, str]] = field(repr=False)
     """What each tool's worker is given beside what all have, by the tool's name."""
+    load: Callable[[], Config]
+    """Reads the configuration again, as it was read for this boot."""
+    token: Path | None
 
     @property
     def keys(self) -> Keys:
@@ -195,35 +200,6 @@ class CellsChild:
         """The cells are closed by the kernel, which closes the engine."""
 
 
-class NodeGateway:
-    """The gateway as the model calls see it."""
-
-    def __init__(self, helper: LinkedHelper, settings: Settings) -> None:
-        self._helper = helper
-        self._settings = settings
-
-    def ask(self, request: dict[str, Any], answered: Answered) -> Callable[[], object]:
-        return self._helper.call("ask", request, answered)
-
-    def cancel(self, stream: str) -> None:
-        self._helper.notify("cancel", {"stream_id": stream})
-
-    def forget(self) -> None:
-        self._helper.notify("forget", {})
-
-    def resolve(self, provider: str, model: str) -> tuple[str, str]:
-        """The configured defaults in place of an empty provider or model, as the gateway applies them."""
-        chosen = self._settings.model
-        known = self._settings.providers.get(provider or chosen.default_provider)
-        if not provider:
-            model = model or chosen.default_model
-        return provider or chosen.default_provider, model or (known.model if known is not None else "")
-
-    def price(self, provider: str, model: str) -> Price | None:
-        """What the configuration says that a resolved model costs."""
-        return price_of(self._settings, provider, model)
-
-
 class Stop:
     """Begins a clean stop, for the first of the reasons it is called with."""
 
@@ -253,6 +229,7 @@ class Node:
     upkeep: Upkeep
     collector: Collector
     reconciler: Reconciler
+    reload: Reload
     stop: Stop
     tracing: TraceExport | None
 
@@ -268,6 +245,11 @@ class Node:
             "socket": str(context.runtime / "control.sock"),
             "listen": self.kernel.remote.address,
         }
+
+    def hang_up(self) -> None:
+        """Somebody wants the configuration read again, by a signal."""
+        op: Operator = {"uid": os.getuid(), "os_pid": os.getpid()}
+        self.reload.hang_up(Asked(op, NodeOperations.reload, self.kernel.recorder).record)
 
     async def close(self) -> None:
         """Stop listening, then what runs, then the ledger; remove the runtime directory."""
@@ -320,9 +302,15 @@ async def _recover(
     options: Options, data: Path, held: DataLock, nursery: Nursery, report: Report
 ) -> BootContext:
     """End the old boot and replay the journal."""
-    config = load(
-        data, file=options.config, flags=options.flags(), environment=options.environment, apps=options.app
+    read = partial(
+        load,
+        data,
+        file=options.config,
+        flags=options.flags(),
+        environment=options.environment,
+        apps=options.app,
     )
+    config = read()
     if faults := others_faults(config, options.token, os.environ):
         raise WeftosError(
             f"others could change what the node is to run or whom it is to believe: {'; '.join(faults)}",
@@ -400,6 +388,8 @@ async def _recover(
         nursery,
         protected,
         tool_variables,
+        read,
+        options.token,
     )
 
 
@@ -451,7 +441,7 @@ async def _build(context: BootContext, token: Path | None, report: Report) -> No
     if why := called_the_same(mesh, context.name):
         context.log.log("warning", "a peer has the name of this node", why=why)
         report(why)
-    kernel, gateway, archive = await _kernel(context, bounds, signals, cells, mesh, report)
+    kernel, gateway, archive, asked, reload = await _kernel(context, bounds, signals, cells, mesh, report)
     embeddings = Embeddings(gateway.request, archive.helper.request)
     lag, stop = LoopLag(), Stop()
     clock = ClockWatch(context.clock.ahead_us, kernel.recorder, kernel.env.log)
@@ -466,7 +456,7 @@ async def _build(context: BootContext, token: Path | None, report: Report) -> No
     reconciler = Reconciler(kernel, settings.node.reconcile_s)
     tracing = _tracing(context, signals, kernel)
     services = NodeServices(
-        config_view=context.config.view,
+        config_view=reload.view,
         read_logs=_logs_of(context.logs),
         follow_logs=_tails_of(context.logs),
         archive=archive.ask,
@@ -474,13 +464,14 @@ async def _build(context: BootContext, token: Path | None, report: Report) -> No
         loop_lag=lag,
         erasures=upkeep.erasures,
         rotate=rotation.rotate,
+        reload=reload,
         clock_ahead_s=clock.ahead_s,
         check=reconciler.check,
         traces=no_traces if tracing is None else tracing.state,
     )
     _record_boot(context, kernel.recorder, [view.peer for view in mesh.peers()])
     kernel.helpers.add("placer" if engine.name == "ray" else "cells", hosts)
-    kernel.helpers.add("gateway", gateway)
+    kernel.helpers.add("gateway", gateway, asked.is_up)
     kernel.helpers.add("archive", archive.helper, archive.tell)
     context.ledger.on_group(archive.group)
     if tracing is not None:
@@ -502,7 +493,9 @@ async def _build(context: BootContext, token: Path | None, report: Report) -> No
     await open_mesh(kernel.remote, settings, token)
     doors = await asyncio.to_thread(importlib.import_module, "weftos.api.listener")
     listener: Listener = doors.Listener(control, runtime / "control.sock")
-    node = Node(context, kernel, mesh, listener, lag, clock, upkeep, Collector(), reconciler, stop, tracing)
+    node = Node(
+        context, kernel, mesh, listener, lag, clock, upkeep, Collector(), reconciler, reload, stop, tracing
+    )
     await listener.start()
     node.collector.start()
     lag.start()
@@ -526,7 +519,7 @@ def _tracing(context: BootContext, signals: Signals, kernel: Kernel) -> TraceExp
 
 async def _kernel(
     context: BootContext, bounds: Bounds, signals: Signals, cells: Cells, mesh: Mesh, report: Report
-) -> tuple[Kernel, LinkedHelper, ArchiveLink]:
+) -> tuple[Kernel, LinkedHelper, ArchiveLink, NodeGateway, Reload]:
     """The kernel with its tools, and the helpers it will ask."""
     config, runtime, logs, boot = context.config, context.runtime, context.logs, context.boot
     tools = config.settings.tools.items()
@@ -556,12 +549,12 @@ async def _kernel(
         log.log("info", event, **fields)
 
     recorder = Recorder(context.ledger, context.state, signals)
-    behaviours = _behaviours(config)
+    behaviours, routes = Behaviours(_behaviours(config)), Routes(config.settings)
     rules = RulesInForce(context.state, read_rules, Told(behaviours))
     env = Environment(
         boot,
         bounds,
-        gates_of(config.settings, rules),
+        gates_of(config.settings, rules, routes),
         behaviours,
         note,
         archive.ask,
@@ -579,7 +572,17 @@ async def _kernel(
         registry = await _registry(workers, sources, context.log, report)
     asked = NodeGateway(gateway, config.settings)
     kernel = Kernel(recorder, registry, cells, workers, asked, signals, env)
-    return kernel, gateway, archive
+    reload = Reload(
+        config,
+        context.load,
+        lambda new: others_faults(new, context.token, os.environ),
+        _behaviours,
+        behaviours,
+        routes,
+        asked,
+        context.log.log,
+    )
+    return kernel, gateway, archive, asked, reload
 
 
 async def _registry(workers: Workers, sources: list[ToolSource], log: JsonLog, report: Report) -> Registry:

@@ -19,13 +19,11 @@ from kernel.policy.limits.topics import topics_gate
 from kernel.policy.peers import peers_gate
 from kernel.policy.proposal import Gate
 from kernel.policy.roles import roles_gate
-from kernel.policy.routes import RoutesGate
 from kernel.policy.rules.file_rules import FileRulesGate
 from kernel.policy.rules.in_force import Rules
 from kernel.policy.rules.tool_rules import ToolRulesGate
 from kernel.policy.scope import scope_gate
 from weftos.config.access import rate_limits_of
-from weftos.config.routing import route_rights
 from weftos.config.settings import Settings
 
 GATES: tuple[Gate, ...] = (
@@ -48,7 +46,7 @@ GATES: tuple[Gate, ...] = (
 )
 
 
-def gates_of(settings: Settings, rules: Rules) -> tuple[Gate, ...]:
+def gates_of(settings: Settings, rules: Rules, routes: Gate) -> tuple[Gate, ...]:
     """Those of every node, and those that a configuration makes."""
-    made = ToolRulesGate(rules), FileRulesGate(rules), RoutesGate(route_rights(settings))
+    made = ToolRulesGate(rules), FileRulesGate(rules), routes
     return (*GATES, *made, RatesGate(rate_limits_of(settings)))

@@ -13,6 +13,7 @@ from kernel.policy.rules.in_force import NothingRuled
 from weftos.config.config import Config, ConfigError, validate_file
 from weftos.config.routing import cost_caps, price_of, route_rights, told_routing
 from weftos.node.gates import GATES, gates_of
+from weftos.node.reload import Routes
 
 PROVIDERS = """
 [providers.near]
@@ -129,12 +130,13 @@ def test_a_model_of_two_tiers_has_the_rank_of_the_lower_one(tmp_path: Path) -> N
 
 
 def test_the_gate_is_in_force_behind_those_of_every_node(tmp_path: Path) -> None:
-    gates = gates_of(of(tmp_path, WHOLE).settings, NothingRuled())
+    settings = of(tmp_path, WHOLE).settings
+    gates = gates_of(settings, NothingRuled(), Routes(settings))
     assert gates[: len(GATES)] == GATES
     assert [type(gate).__name__ for gate in gates[len(GATES) :]] == [
         "ToolRulesGate",
         "FileRulesGate",
-        "RoutesGate",
+        "Routes",
         "RatesGate",
     ]
 

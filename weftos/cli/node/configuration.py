@@ -1,4 +1,4 @@
-"""Commands about the configuration: view, validate."""
+"""Commands about the configuration: view, validate, reload."""
 
 from __future__ import annotations
 
@@ -75,3 +75,18 @@ def validate(
         raise typer.Exit(1) from None
     out.document({"valid": True, "faults": []})
     out.say(f"{file} is valid")
+
+
+@config.command("reload")
+def reload(data: Data = None, as_json: AsJson = False) -> None:
+    """Have the running node read its configuration again, and the files that hold keys.
+
+    With a fault in it nothing changes. What needs a restart is named.
+    """
+    out = Output(as_json)
+    with client(data_directory(data)) as node:
+        answer = node.reload()
+    out.document(answer)
+    out.say(f"changed: {', '.join(answer['changed'])}" if answer["changed"] else "nothing has changed")
+    if answer["needs_restart"]:
+        out.say(f"needs a restart (weftos down, weftos up): {', '.join(answer['needs_restart'])}")
