@@ -102,7 +102,7 @@ class RateSettings(Section):
 
 
 class RateLimitSettings(RateSettings):
-    """For everybody but processes of this node; ``senders``: by name or address, or globs of them, the longest first."""
+    """For everybody but processes of this node; ``senders``: by name or address, or globs of them, longest first."""
 
     senders: dict[Annotated[str, Field(min_length=1, max_length=256)], RateSettings] = Field(
         default_factory=dict, max_length=1000

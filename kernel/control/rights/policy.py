@@ -96,7 +96,7 @@ class PolicyControl:
 
 @dataclass(frozen=True, slots=True)
 class _User:
-    """Who a user of a channel is, why he may not ask the process, and the tools that may be used for him, None for all."""
+    """Who a user of a channel is, why he may not ask the process, and the tools that may be used for him; None: all."""
 
     who: Identity
     against: str

@@ -12,7 +12,7 @@ User = Annotated[str, Limit(max_length=200)]
 
 @dataclass(frozen=True, slots=True)
 class Explain(OfTarget):
-    """``tool`` by its name. ``user``: for whom, as ``CHANNEL:USER``; empty for a person who speaks to the node itself."""
+    """``tool`` by its name. ``user``: for whom, as ``CHANNEL:USER``; empty for a person who speaks to the node."""
 
     tool: Annotated[str, Limit(min_length=1, max_length=64)]
     _: KW_ONLY
