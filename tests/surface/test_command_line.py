@@ -23,7 +23,7 @@ spawn ps tree inspect children send chat cancel logs stack events stop start kil
 unpark restart suspend resume
 tools trace
 publish broadcast topics/list topics/subscribe topics/unsubscribe
-deadletters/list deadletters/show deadletters/replay deadletters/drop doubts/list doubts/resolve doubts/show
+context deadletters/list deadletters/show deadletters/replay deadletters/drop doubts/list doubts/resolve doubts/show
 divergences/list divergences/show divergences/decide policy/explain budget/show budget/grant
 memory/add memory/search memory/show memory/forget memory/stats memory/reindex
 chain/status chain/log chain/show chain/why chain/verify chain/key chain/rotate chain/erase

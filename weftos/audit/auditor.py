@@ -57,6 +57,8 @@ _GISTS = {
     "model.asked": "{provider} {model}",
     "model.answered": "{status}: {answer}",
     "sys.value": "{op}: {value}",
+    "sys.files": "{files}",
+    "sys.compaction": "{state}: {records} records, {before} to {after} tokens, {written} facts written {why}",
     "model.quoted": "{models}: {against}",
     "monitor.set": "{ref} {target} {why}",
     "monitor.removed": "{ref}",

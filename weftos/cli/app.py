@@ -21,7 +21,18 @@ from weftos.cli.agents import (
     talk,
     topics,
 )
-from weftos.cli.chain import audit_export, audit_views, erase, ledger, proofs, rotation, sql, traces, verify
+from weftos.cli.chain import (
+    audit_export,
+    audit_views,
+    contexts,
+    erase,
+    ledger,
+    proofs,
+    rotation,
+    sql,
+    traces,
+    verify,
+)
 from weftos.cli.node import clusters, configuration, doctor, mesh, nodes
 from weftos.cli.terminal.options import group
 
@@ -57,6 +68,7 @@ for _command in (
     *mesh.COMMANDS,
 ):
     app.command()(_command)
+app.command()(contexts.context)
 app.add_typer(mesh.node, name="node")
 app.add_typer(mesh.peer, name="peer")
 app.add_typer(mesh.token, name="token")

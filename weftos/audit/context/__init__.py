@@ -1,0 +1,1 @@
+"""What models were shown, out of the ledger."""
