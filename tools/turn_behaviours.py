@@ -44,7 +44,12 @@ _PACE = "cognition/providers/served/test_pace"
 _CANCEL = "integration/test_cancel"
 _MODELS = "integration/test_models"
 _TRACES = "weftos/cli/test_traces"
-_CHATS = "kernel/message/test_chat_sessions"
+_FEED = "kernel/message/test_turn_feed"
+_SEEN = "integration/test_turn_events"
+_TRACING = "weftos/node/test_tracing"
+_SINKS = "weftos/traces/test_sinks"
+_TRANSCRIPTS = "weftos/audit/test_transcripts"
+_CHATS = "kernel/turn/test_chat_sessions"
 _CAPS = "kernel/turn/test_caps"
 _SECTIONS = "cognition/prompt/test_sections"
 _FEED = "kernel/message/test_turn_feed"
@@ -482,6 +487,62 @@ PARTS: dict[str, tuple[Behaviour, ...]] = {
                 f"{_TRACES}::test_the_newest",
                 f"{_TRACES}::test_people_get",
                 f"{_TRACES}::test_a_turn_is_chosen",
+            ),
+        ),
+        Behaviour(
+            "One turn, one trace with one root, also over a kill -9; what is made again is linked and counts once",
+            (f"{_SEEN}::test_a_turn_of_a_killed_node", f"{_FEED}::test_a_call_that_is_made_again"),
+        ),
+        Behaviour("Waiting for a person is a span of its own", (f"{_SINKS}::test_what_is_taken",)),
+        Behaviour(
+            "Traces go to a file or by OTLP, sampled, and hold up no turn; what is dropped is counted and said",
+            (
+                f"{_TRACING}::test_what_is_not_taken",
+                f"{_TRACING}::test_a_tracer_that_does_not_answer",
+                f"{_SINKS}::test_who_takes_nothing",
+                f"{_SINKS}::test_a_file_has",
+                f"{_SEEN}::test_a_receiver_that_never",
+            ),
+        ),
+        Behaviour(
+            "Prompts are left out as a rule; secrets never leave",
+            (f"{_TRACING}::test_prompts_are_in_it", "weftos/traces/test_content::test_"),
+        ),
+    ),
+    "What is seen of a turn": (
+        Behaviour(
+            "Events in one order; who is late, comes again, or comes after a restart sees the same",
+            (f"{_FEED}::test_the_order_of_one_call", f"{_SEEN}::test_a_turn_of_a_killed_node"),
+            "`otr_blocked` and `approval_required` are names once somebody emits them",
+        ),
+        Behaviour(
+            "What failed over, was made again or is incomplete is voided by `reset`",
+            (f"{_FEED}::test_an_answer_that_is_begun_anew", f"{_FEED}::test_a_call_that_is_made_again"),
+        ),
+        Behaviour(
+            "What sub-agents do is told to who waits for them", (f"{_FEED}::test_the_turn_that_waits",)
+        ),
+        Behaviour(
+            "Readers who are slow, leave, or never read hold up nobody; what is kept is bounded",
+            (f"{_FEED}::test_a_thousand_readers", f"{_FEED}::test_what_is_kept_is_bounded"),
+        ),
+        Behaviour("What cannot be followed is said", (f"{_FEED}::test_what_cannot_be_followed",)),
+    ),
+    "Conversations as files": (
+        Behaviour(
+            "Exported with calls and thoughts, a line each; searched; titled after three exchanges",
+            (
+                f"{_TRANSCRIPTS}::test_a_conversation_is_told",
+                f"{_TRANSCRIPTS}::test_a_title",
+                f"{_SEEN}::test_traces_go_into_a_file",
+            ),
+        ),
+        Behaviour(
+            "Imported as far as it is whole, within bounds, in place of no other; no deeds",
+            (
+                f"{_TRANSCRIPTS}::test_of_a_file",
+                f"{_TRANSCRIPTS}::test_a_line_",
+                "kernel/control/test_transcripts::test_what_is_taken_over",
             ),
         ),
     ),

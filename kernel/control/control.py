@@ -17,6 +17,7 @@ from kernel.control.mail.cancels import CancelControl
 from kernel.control.mail.letters import LetterControl
 from kernel.control.mail.messages import MessageControl
 from kernel.control.mail.topics import TopicControl
+from kernel.control.mail.transcripts import TranscriptControl
 from kernel.control.mail.turn_events import TurnControl
 from kernel.control.memory import MemoryControl
 from kernel.control.node import NodeControl
@@ -54,6 +55,7 @@ class Control:
             cancels,
             MessageControl(kernel),
             TurnControl(kernel.feed),
+            TranscriptControl(kernel),
             TopicControl(kernel),
             LetterControl(kernel, services.archive),
             DecisionControl(kernel),

@@ -18,6 +18,7 @@ from kernel.operations.rights.budgets import Budgets
 from kernel.operations.rights.policy import Policy
 from kernel.operations.spawning import Spawning
 from kernel.operations.turns.events import Turns
+from kernel.operations.turns.transcripts import Transcripts
 
 NOUNS: tuple[type[Noun], ...] = (
     Node,
@@ -26,6 +27,7 @@ NOUNS: tuple[type[Noun], ...] = (
     Processes,
     Messages,
     Turns,
+    Transcripts,
     Topics,
     Doubts,
     Divergences,

@@ -106,10 +106,15 @@ def test_a_receiver_that_never_answers_holds_up_no_turn(tmp_path: Path) -> None:
         assert traces["exported"] == 0 and traces["waiting"] + traces["dropped"] == 3
 
 
-def test_traces_go_into_a_file_without_what_was_said(tmp_path: Path) -> None:
+def test_traces_go_into_a_file_without_what_was_said_and_conversations_with_it(tmp_path: Path) -> None:
     with node_with('[agent.trace]\nexport = "file"\n') as node:
         node.api.spawn("ada")
         assert node.api.send("ada", "what is 17*23", wait_s=WAIT_S)["status"] == "ok"
+        assert node.cli("sessions", "export", "ada", "--out", str(node.place / "main.jsonl")).returncode == 0
+        again = node.cli("sessions", "import", str(node.place / "main.jsonl"), "ada", "--session", "copy")
+        assert "/user/ada remembers 1 exchanges as copy" in again.stdout
+        assert node.api.inspect("ada")["sessions"]["copy"] == 2
+        assert "17*23" in node.cli("sessions", "search", "WHAT", "is", "--of", "ada").stdout
         place = node.data / "traces" / "turns.jsonl"
         until(lambda: place.exists() and place.read_text().endswith("\n"), "the trace is there")
         (line,) = place.read_text().splitlines()

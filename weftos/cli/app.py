@@ -18,6 +18,7 @@ from weftos.cli.agents import (
     memory,
     processes,
     rights,
+    sessions,
     talk,
     topics,
 )
@@ -75,6 +76,7 @@ app.add_typer(mesh.token, name="token")
 app.add_typer(clusters.cluster, name="cluster")
 app.add_typer(letters.deadletters, name="deadletters")
 app.add_typer(topics.topics, name="topics")
+app.add_typer(sessions.sessions, name="sessions")
 app.add_typer(letters.doubts, name="doubts")
 app.add_typer(divergences.divergences, name="divergences")
 app.add_typer(memory.memory, name="memory")
