@@ -135,7 +135,7 @@ class TurnLogs(Slice):
         return {"turn_event": self._recorded}
 
     def _compacted(self, told: Told) -> None:
-        log, body = self._logs.get(told.body["turn"]), told.body
+        log, body = self._open(told.body["turn"]), told.body
         if log is not None and body["state"] == "done":
             flushed = {"written": body["written"], **({"why": body["why"]} if body["why"] else {})}
             self._add(log, event("memory_flush", told.time_us, told.seq, body["ordinal"], **flushed))

@@ -33,12 +33,13 @@ def export(
         Path | None, typer.Option("--out", metavar="FILE", help="Where to; else to the screen.")
     ] = None,
     data: Data = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write a conversation as lines of JSON, one event each: all that the ledger has of it."""
     from weftos.audit.auditor import Auditor
     from weftos.audit.transcripts import transcripts
 
-    out = Output(False)
+    out = Output(as_json)
     with out.progress("reading the ledger") as progress:
         found = transcripts(Auditor(data_directory(data), progress), process, session)
     if not found:
@@ -48,13 +49,16 @@ def export(
     if len(found) > 1:
         names = ", ".join(one.address for one in found[:5])
         raise WeftosError(f"{process} may be any of {names}: give the address", "invalid")
-    lines = (json.dumps(line, ensure_ascii=False) + "\n" for line in found[0].lines())
+    events = list(found[0].lines())
+    lines = (json.dumps(line, ensure_ascii=False) + "\n" for line in events)
     if file is None:
-        for line in lines:
+        out.document(events)
+        for line in () if as_json else lines:
             typer.echo(line, nl=False)
         return
     with new_file(file, force=False) as made:
         made.writelines(line.encode() for line in lines)
+    out.document({"file": str(file), "events": len(found[0].events)})
     out.say(f"{len(found[0].events)} events of {found[0].address} {found[0].session} are in {file}")
 
 
