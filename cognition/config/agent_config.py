@@ -28,6 +28,29 @@ Words = Annotated[tuple[Word, ...], MaxLen(1_000)]
 Tokens = Annotated[int, Ge(0), Le(10_000_000)]
 
 
+SENSITIVE_FIELDS = (
+    "email*",
+    "phone*",
+    "mobile*",
+    "home_address",
+    "postal_address",
+    "street*",
+    "birth*",
+    "date_of_birth",
+    "ssn",
+    "social_security*",
+    "tax_id",
+    "passport*",
+    "iban",
+    "account_number",
+    "card_number",
+    "cvv",
+    "salary",
+    "income",
+    "diagnos*",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class PipelineConfig:
     """``stages``: which there are, in their order; empty: all. ``skip_stages``: those that are left out of them."""
@@ -41,12 +64,14 @@ class HistoryConfig:
     """``max_tokens``: what system prompt and history take together, at most. ``strategy``: what becomes of more than
     that (:mod:`cognition.history.strategy`); ``summary_threshold``: what ``summary`` keeps of it as it is, in tokens.
     ``redact_tool_outputs``: whether secrets in what tools gave in earlier turns are named instead of shown.
+    ``sensitive_fields``: names, or patterns, of fields in what tools gave that are shown only to who may see them.
     """
 
     max_tokens: Annotated[int, Ge(1), Le(10_000_000)] = 8_192
     strategy: Literal["sliding", "summary", "hybrid"] = "hybrid"
     redact_tool_outputs: bool = True
     summary_threshold: Annotated[int, Ge(1), Le(10_000_000)] = 4_096
+    sensitive_fields: Words = SENSITIVE_FIELDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +101,7 @@ class AgentConfig:
     ``output_schema``: the JSON Schema of an answer; None: any text. ``context_window``: the tokens of a question and
     its answer that a model takes, where no route says it of the model; 0: nobody has said it, and nothing is held to
     it. ``voice_mode``: answers are made to be spoken: short, and without marks that are made to be seen.
+    ``channel_overrides``: by channel, what is otherwise for its messages.
     """
 
     provider: Word = ""
@@ -95,7 +121,7 @@ class AgentConfig:
     execution: ExecutionConfig = field(default_factory=ExecutionConfig)
     failover: FailoverConfig = field(default_factory=FailoverConfig)
     workspace: WorkspaceConfig = field(default_factory=WorkspaceConfig)
-    channel_overrides: dict[Word, ChannelOverride] = field(default_factory=dict)
+    channel_overrides: Annotated[dict[Word, ChannelOverride], MaxLen(256)] = field(default_factory=dict)
 
     def wants(self, tool: str) -> bool:
         """Whether a tool is to be offered, as far as this says."""

@@ -40,12 +40,7 @@ def bare_context(turn: AgentTurn) -> tuple[Record, ...]:
 async def _recalled(turn: AgentTurn) -> tuple[Record, ...]:
     """What memory has on the message, for this turn alone. Without memory the turn goes on without it."""
     call, budget = recall_call(turn.message.text), turn.config.recall_tokens
-    if (
-        not budget
-        or call is None
-        or RECALL_TOOL not in await turn.sys.tools()
-        or not turn.config.wants(RECALL_TOOL)
-    ):
+    if not budget or call is None or RECALL_TOOL not in await turn.sys.tools() or not turn.wants(RECALL_TOOL):
         return ()
     [result] = await turn.sys.call_tools([call])
     if result.status != "ok":

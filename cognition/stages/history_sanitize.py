@@ -10,9 +10,10 @@ no exchange that is shown tells of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from cognition.config.agent_config import HistoryConfig
 from cognition.context import Record, estimate_tokens, node_note, system_records
 from cognition.history.aging import aged
 from cognition.history.compaction import REST_TURNS, breaker_record, is_left_alone, limit_of, recent_of
@@ -20,6 +21,7 @@ from cognition.history.deeds import MOST_BYTES, digest, not_shown
 from cognition.history.extract import extract
 from cognition.history.repair import repaired
 from cognition.history.secrets import redacted
+from cognition.history.sensitive import hidden
 from cognition.history.strategy import (
     LEAST_ROOM,
     fits,
@@ -52,6 +54,8 @@ async def history_sanitize(turn: AgentTurn) -> Outcome:
     summary, records = taken_apart(history)
     if config.redact_tool_outputs:
         records = list(map(_without_secrets, records))
+    if not turn.sees_sensitive:
+        records = _without_sensitive(records, config)
     exchanges = aged(repaired(records))
     shown = _Shown(turn, await turn.sys.deeds(), room_of(config, turn.system))
     alone = is_left_alone(history)
@@ -63,7 +67,8 @@ async def history_sanitize(turn: AgentTurn) -> Outcome:
     room = shown.room - shown.reserved
     if is_full or (summarises(config, room) and not alone):
         kept = recent_of(exchanges) if is_full else to_keep(config, exchanges, room)
-        part = _Part(summary, records[: cut_at(records, kept)], len(records) - cut_at(records, kept))
+        source = _without_sensitive(records, config)  # whoever asks: others will be shown the summary
+        part = _Part(summary, source[: cut_at(records, kept)], len(records) - cut_at(records, kept))
         turn, newer = await _summarised(turn, part, summary_bytes(max(room, LEAST_ROOM)), is_full)
         shown = replace(shown, of=turn)
         if newer is not None and fits(exchanges[len(exchanges) - kept :], _head(newer), room):
@@ -178,9 +183,18 @@ async def _summarised(
     return replace(turn, notes=(*turn.notes, newer.record())), newer
 
 
+def _without_sensitive(records: list[Record], config: HistoryConfig) -> list[Record]:
+    return [_cleaned(record, lambda text: hidden(text, config.sensitive_fields)) for record in records]
+
+
 def _without_secrets(record: Record) -> Record:
+    return _cleaned(record, redacted)
+
+
+def _cleaned(record: Record, clean: Callable[[str], str]) -> Record:
+    """The same with what a tool gave cleaned."""
     text = record.get("content")
     if record.get("role") != "tool" or not isinstance(text, str):
         return record
-    clean = redacted(text)
-    return record if clean == text else {**record, "content": clean}
+    cleaned = clean(text)
+    return record if cleaned == text else {**record, "content": cleaned}

@@ -10,5 +10,5 @@ from cognition.turn.outcome import Continue, Outcome
 
 async def tool_split(turn: AgentTurn) -> Outcome:
     allowed = await turn.sys.tools()
-    offered = tuple(filter(turn.config.wants, allowed))
+    offered = tuple(filter(turn.wants, allowed))
     return Continue(replace(turn, tools=offered), f"{len(offered)} of {len(allowed)} tools")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import Literal
 
 from cognition.config.agent_config import AgentConfig
@@ -17,6 +18,7 @@ from cognition.failover.asking import Attempt
 from cognition.prompt.sections import PromptSection, joined
 from cognition.routing.permission import role_of
 from cognition.routing.router import Router
+from cognition.turn.asked import channel_tools
 from kernel.abi import NOBODY, Identity, Message, ModelAnswer, ModelRequest, StageReport, Syscalls
 
 UNKNOWN_COMPLEXITY = 0.5
@@ -61,7 +63,8 @@ class AgentTurn:
     ``provider/model``, to ask in that order when that one fails. ``prompt``: the sections of the system prompt, none as
     long as no stage has made it. ``notes``: internal records that the session is to keep before the exchange.
     ``attempts``: questions that a provider failed to answer. ``guard``: what becomes of text that reads like orders.
-    ``identity``: who has written the message, where it came by a channel. ``reply``: what is to be said, None as long
+    ``identity``: who has written the message, where it came by a channel; ``channel_tools``: the names or patterns of
+    tools that are offered there, None for no word on it. ``reply``: what is to be said, None as long
     as nobody knows; ``over``: a stage has answered or given up before the end. ``stages``: what came of those that ran,
     in order.
     """
@@ -89,6 +92,7 @@ class AgentTurn:
     context_window: int = 0
     guard: GuardConfig = field(default_factory=GuardConfig)
     identity: Identity = NOBODY
+    channel_tools: tuple[str, ...] | None = None
     reply: Reply | None = None
     over: bool = False
     stages: tuple[StageReport, ...] = ()
@@ -107,7 +111,7 @@ class AgentTurn:
         question: Record = {"role": "user", "content": message.text}
         if message.turn:
             question["turn"] = message.turn
-        questions = Questions(sys)
+        questions, inbound = Questions(sys), message.inbound
         return cls(
             message,
             sys,
@@ -120,8 +124,19 @@ class AgentTurn:
             model=config.model,
             router=router,
             guard=guard or GuardConfig(),
-            identity=NOBODY if message.inbound is None else message.inbound.who,
+            identity=NOBODY if inbound is None else inbound.who,
+            channel_tools=channel_tools(config, inbound),
         )
+
+    def wants(self, tool: str) -> bool:
+        """Whether a tool is to be offered, as far as configuration says."""
+        here = self.channel_tools is None or any(fnmatchcase(tool, each) for each in self.channel_tools)
+        return here and self.config.wants(tool)
+
+    @property
+    def sees_sensitive(self) -> bool:
+        """Whether the sender may be shown what is sensitive: not another node, nor a user of whom nothing says so."""
+        return self.identity.sensitive if self.identity.name else self.roles != ("peer",)
 
     @property
     def sender(self) -> str:

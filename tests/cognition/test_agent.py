@@ -19,6 +19,7 @@ from cognition.providers.offline import Offline
 from cognition.turn.order import ORDER
 from kernel.abi import (
     Behaviour,
+    Identity,
     Inbound,
     Message,
     MessageOptions,
@@ -367,7 +368,7 @@ def test_what_is_said_while_a_turn_runs_joins_it_before_its_next_question_and_st
     node = Node([says("", call("clock")), says("done")], {"clock": lambda: "noon"})
     node.joins = [("and in UTC", "please")]
     of = agent(channel_overrides={"telegram": {"while_busy": "steer"}})
-    result = came(node, of, Inbound("telegram", "42"))
+    result = came(node, of, Inbound("telegram", "42", who=Identity("telegram:", ("guest",))))
     assert [record["content"] for record in node.requests[1].messages[-2:]] == ["and in UTC", "please"]
     assert not any("UTC" in str(record) for record in node.requests[0].messages)
     roles = [(record["role"], record.get("content")) for record in result.remember if "role" in record]

@@ -19,7 +19,7 @@ from cognition.prompt.sections import joined, prompt_sections
 from cognition.stages.history_sanitize import history_sanitize
 from cognition.turn.agent_turn import AgentTurn
 from cognition.turn.outcome import Continue
-from kernel.abi import Deed, DeedOutcome, Deeds, ModelAnswer
+from kernel.abi import Deed, DeedOutcome, Deeds, Identity, Inbound, ModelAnswer
 from tests.cognition.test_context import assistant, tool, user
 from tests.cognition.twins.scripted_node import Node, begun_turn
 from tests.cognition.twins.soundness import sound_exchanges
@@ -132,6 +132,29 @@ def test_secrets_in_results_reach_neither_the_model_nor_a_summary() -> None:
     assert "hunter22x" not in str(here.requests) and "[redacted secret]" in str(here.requests)
     assert "hunter22x" not in str(turn.notes)
     assert "hunter22x" in str(stage(node(records), redact_tool_outputs=False).history)
+
+
+def test_sensitive_fields_are_shown_to_who_may_see_them_and_are_in_no_summary() -> None:
+    person = '{"name": "Al", "salary": "7777"}'
+    records = [user("q" + "x" * 1_900), assistant("", "1"), tool("1", person), assistant("A"), *exchanges(1)]
+
+    def shown(who: Identity | None, sender: str = "operator", **config: Any) -> str:
+        turn = begun_turn(node=node(records), config=AgentConfig(history=HistoryConfig(**config)))
+        inbound = None if who is None else Inbound("tel", "1", "7", who=who)
+        message = replace(turn.message, inbound=inbound, sender=sender)
+        begun = AgentTurn.begin(message, turn.sys, turn.config, turn.bounds)
+        outcome = asyncio.run(history_sanitize(begun))
+        assert isinstance(outcome, Continue)
+        return str(outcome.turn.history)
+
+    assert "7777" in shown(None) and "7777" in shown(None, "/user/b")
+    assert "7777" in shown(Identity("alice", ("staff",), "", True))
+    for hidden in (shown(Identity("tel:7", ("guest",))), shown(None, "/user/b@weftos-x")):
+        assert "7777" not in hidden and "[not shown: sensitive]" in hidden and "Al" in hidden
+    assert "7777" in shown(Identity("tel:7", ("guest",)), sensitive_fields=())
+    here = node(records)
+    turn = stage(here, max_tokens=440)
+    assert here.requests and "7777" not in str(here.requests) and "7777" not in str(turn.notes)
 
 
 def test_what_is_shown_is_sound_whatever_was_summarised() -> None:
