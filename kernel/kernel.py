@@ -14,7 +14,6 @@ from typing import Any
 
 from chain.journal.sequencer import COUNTERS
 from kernel.bounds import Bounds
-from kernel.budget.spending import CostCaps
 from kernel.cells.cell_events import (
     CellAsked,
     CellCrashed,
@@ -60,12 +59,11 @@ from kernel.peer.peer_records import PeerRefused
 from kernel.peer.remote import Remote, RemoteParts
 from kernel.peer.remote_calls import QuestionWithdrawn
 from kernel.peer.router import Router
-from kernel.policy.access import Access
-from kernel.policy.limits.rates import RateLimits
 from kernel.policy.pipeline import Policy
 from kernel.policy.proposal import Gate
 from kernel.policy.rules.in_force import NothingRuled, Rules
 from kernel.policy.scope import held_tools
+from kernel.policy.terms import Terms
 from kernel.process.ends import Ends
 from kernel.process.live import LiveTable
 from kernel.process.pid_blocks import PidBlocks
@@ -114,10 +112,9 @@ from kernel.worker.workers import Workers
 @dataclass(frozen=True, slots=True)
 class Environment:
     """What the kernel is told of its node. ``archive`` asks the archive; it raises HelperLost, HelperRefused. Whatever
-    is random comes from ``chance``, what time has passed from ``clock``. ``name``: the node's petname. ``caps``: what
-    questions may cost for each sender and in each tier; ``rates``: how many messages of each sender are accepted;
-    ``access``: who users of channels are, and what they may ask. ``protected`` is shown by no workspace. ``rules``:
-    what configuration says of the calls and the time of a turn.
+    is random comes from ``chance``, what time has passed from ``clock``. ``name``: the node's petname. ``terms``: who
+    may ask, how often, and for how much. ``protected`` is shown by no workspace. ``rules``: what configuration says of
+    the calls and the time of a turn.
     """
 
     boot: int
@@ -130,11 +127,9 @@ class Environment:
     clock: Clock = field(default_factory=LoopClock)
     mesh: MeshPort = field(default_factory=NoMesh)
     name: str = ""
-    caps: CostCaps = field(default_factory=CostCaps)
     protected: ProtectedPaths = NOTHING_PROTECTED
     rules: Rules = field(default_factory=NothingRuled)
-    rates: RateLimits = field(default_factory=RateLimits)
-    access: Access = field(default_factory=Access)
+    terms: Terms = field(default_factory=Terms)
 
 
 class Kernel:
@@ -176,7 +171,7 @@ class Kernel:
         self.ends = Ends()
         settlement = Settlement(recorder, self.live, attempts, registry, bounds)
         self.messaging = Messaging(
-            recorder, self.live, bounds, self.policy, signals, self.ends, settlement.of_message, env.rates
+            recorder, self.live, bounds, self.policy, signals, self.ends, settlement.of_message, env.terms
         )
         self._expiries = Expiries(recorder, self.messaging, env.clock)
         self._downs = Downs(recorder, self.messaging)
@@ -269,7 +264,7 @@ class Kernel:
             self.feed,
             self.policy,
             bounds,
-            env.caps,
+            env.terms,
             partial,
         )
         value_calls = ValueCalls(recorder, self.turns, env.chance)
@@ -286,7 +281,7 @@ class Kernel:
             value_calls,
             self._monitor_calls,
             TrapCalls(recorder, self.turns),
-            Quotes(recorder, self.turns, gateway, env.caps),
+            Quotes(recorder, self.turns, gateway, env.terms),
             self._prompt_files,
             Steering(recorder, self.turns, self.watchers, self.chats.policy),
             self._compactions,

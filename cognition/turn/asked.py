@@ -46,7 +46,7 @@ def _over(
     names: tuple[str, ...],
     nothing: ChannelOverride | MessageOptions,
 ) -> Config:
-    """With what a layer says. One that names a provider and no model means the model that this provider has of itself."""
+    """With what a layer says. One that names a provider and no model means the model that it has itself."""
     said: dict[str, Any] = {
         name: getattr(layer, name) for name in names if getattr(layer, name) != getattr(nothing, name)
     }

@@ -20,9 +20,9 @@ from kernel.message.message_signals import MessageDied, Overflowed, TurnOver
 from kernel.model.address import AddressTarget, NameTarget, PidTarget, ancestors, parse_target
 from kernel.model.inbound import inbound_text
 from kernel.policy.asker import Asker, channel_of
-from kernel.policy.limits.rates import RateLimits
 from kernel.policy.pipeline import Policy
 from kernel.policy.proposal import SendMessage
+from kernel.policy.terms import Terms
 from kernel.process.ends import Ends
 from kernel.process.live import LiveTable
 from kernel.signals import Signals
@@ -114,7 +114,7 @@ class Messaging:
         signals: Signals,
         ends: Ends,
         settle: Callable[[str], Sequence[Draft]],
-        rates: RateLimits,
+        terms: Terms,
     ) -> None:
         self._recorder = recorder
         self._state: State = recorder.state
@@ -124,7 +124,7 @@ class Messaging:
         self._signals = signals
         self._ends = ends
         self._settle = settle
-        self._rates = rates
+        self._terms = terms
         self._emptying: dict[str, str] = {}  # why, of mailboxes whose messages are being made dead letters
         self._resumes = False
 
@@ -197,7 +197,9 @@ class Messaging:
     def put_at(self, unit: Unit, out: Outgoing, address: str) -> Accepted:
         """The same for a process that is there and up, or is made, or started, in the same unit."""
         why = self._no_room(out, address)
-        accepted = self.accept(unit, out, address, self._rates.counts_for(out.asked_by(), self._state.rates))
+        accepted = self.accept(
+            unit, out, address, self._terms.rates.counts_for(out.asked_by(), self._state.rates)
+        )
         if why:
             unit.say(Overflowed(accepted.id, f"{why}; its spec says {DEAD_LETTER}"))
         return accepted

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from weftos.config.access import access_faults
 from weftos.config.config import Config, ConfigError, Origin
 from weftos.config.routing import routing_faults
 from weftos.config.settings import Settings
@@ -25,6 +26,10 @@ RELOADS: Mapping[str, str] = {
     "routing.mode": NEXT_TURN,
     "routing.tiers": "from the next turn on; what may be asked, at once",
     "routing.permissions": "from the next turn on; what may be asked, at once",
+    "routing.budgets": AT_ONCE,
+    "identities": "from the next message on",
+    "permissions": "from the next message on",
+    "rate_limits": "from the next message on",
     "models": "from the next turn on; prices, at once",
     "model.default_provider": AT_ONCE,
     "model.default_model": AT_ONCE,
@@ -38,6 +43,7 @@ RELOADS: Mapping[str, str] = {
 """By the key, or the table, when a change of it acts. What is not here needs a restart."""
 NOT_RELOADED = ("agent.trace",)
 """Tables inside of those that need one all the same."""
+_WHOLE = "guard", "models", "model", "identities", "permissions", "rate_limits"
 _OF_PROVIDERS = tuple(key.rpartition(".")[2] for key in RELOADS if key.startswith("providers."))
 
 
@@ -74,7 +80,7 @@ def reloaded(old: Config, new: Config) -> Reloaded:
 
 def _mixed(old: Settings, new: Settings) -> Settings:
     kept, wanted = old.model_dump(by_alias=True), new.model_dump(by_alias=True)
-    values = {**kept, **{name: wanted[name] for name in ("guard", "models", "model")}}
+    values = {**kept, **{name: wanted[name] for name in _WHOLE}}
     values["memory"] = {**kept["memory"], "budget_tokens": wanted["memory"]["budget_tokens"]}
     for table in ("agent", "routing"):
         values[table] = {
@@ -89,7 +95,8 @@ def _mixed(old: Settings, new: Settings) -> Settings:
         settings = Settings.model_validate(values)
     except ValidationError as error:
         raise ConfigError(*(f"{_UNFIT}: {each['msg']}" for each in error.errors(include_url=False))) from None
-    if faults := [f"{_UNFIT}: {words}" for _, words in routing_faults(settings)]:
+    told = *routing_faults(settings), *access_faults(settings)
+    if faults := [f"{_UNFIT}: {words}" for _, words in told]:
         raise ConfigError(*faults)
     return settings
 

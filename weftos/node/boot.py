@@ -60,10 +60,10 @@ from kernel.worker.workers import WorkerLimits, Workers, worker_command, worker_
 from mesh.identity.peers import Peer
 from mesh.mesh import Mesh
 from weftos import __version__
-from weftos.config.access import access_of, rate_limits_of
 from weftos.config.config import Config, load
-from weftos.config.routing import cost_caps, told_routing
+from weftos.config.routing import told_routing
 from weftos.config.rules import read_rules
+from weftos.config.terms import terms_of
 from weftos.errors import WeftosError
 from weftos.helpers.commands import archive_command, gateway_told, tracer_command
 from weftos.lifecycle.initialise import initialise
@@ -550,21 +550,20 @@ async def _kernel(
 
     recorder = Recorder(context.ledger, context.state, signals)
     behaviours, routes = Behaviours(_behaviours(config)), Routes(config.settings)
+    terms = terms_of(config.settings)
     rules = RulesInForce(context.state, read_rules, Told(behaviours))
     env = Environment(
         boot,
         bounds,
-        gates_of(config.settings, rules, routes),
+        gates_of(terms, rules, routes),
         behaviours,
         note,
         archive.ask,
         mesh=mesh,
         name=context.name,
-        caps=cost_caps(config.settings),
         protected=context.protected,
         rules=rules,
-        rates=rate_limits_of(config.settings),
-        access=access_of(config.settings),
+        terms=terms,
     )
     registry = Registry(builtin_declarations())
     if sources:
@@ -579,6 +578,7 @@ async def _kernel(
         _behaviours,
         behaviours,
         routes,
+        terms,
         asked,
         context.log.log,
     )

@@ -23,8 +23,7 @@ from kernel.policy.rules.file_rules import FileRulesGate
 from kernel.policy.rules.in_force import Rules
 from kernel.policy.rules.tool_rules import ToolRulesGate
 from kernel.policy.scope import scope_gate
-from weftos.config.access import rate_limits_of
-from weftos.config.settings import Settings
+from kernel.policy.terms import Terms
 
 GATES: tuple[Gate, ...] = (
     peers_gate,
@@ -46,7 +45,7 @@ GATES: tuple[Gate, ...] = (
 )
 
 
-def gates_of(settings: Settings, rules: Rules, routes: Gate) -> tuple[Gate, ...]:
+def gates_of(terms: Terms, rules: Rules, routes: Gate) -> tuple[Gate, ...]:
     """Those of every node, and those that a configuration makes."""
     made = ToolRulesGate(rules), FileRulesGate(rules), routes
-    return (*GATES, *made, RatesGate(rate_limits_of(settings)))
+    return (*GATES, *made, RatesGate(terms))

@@ -15,11 +15,13 @@ from kernel.helper.helpers import LinkedHelper
 from kernel.operations.node import Reloaded, Setting
 from kernel.policy.proposal import Facts, Proposal, Verdict
 from kernel.policy.routes import RoutesGate
+from kernel.policy.terms import Terms
 from weftos.config.config import Config
 from weftos.config.config_file import ConfigError
 from weftos.config.reload import reloaded
 from weftos.config.routing import price_of, route_rights
 from weftos.config.settings import Settings
+from weftos.config.terms import terms_of
 
 
 class Behaviours(Mapping[str, BehaviourEntry]):
@@ -117,6 +119,7 @@ class Reload:
         behaviours_of: Callable[[Config], Mapping[str, BehaviourEntry]],
         behaviours: Behaviours,
         routes: Routes,
+        terms: Terms,
         gateway: NodeGateway,
         log: Callable[..., None],
     ) -> None:
@@ -126,6 +129,7 @@ class Reload:
         self._behaviours_of = behaviours_of
         self._behaviours = behaviours
         self._routes = routes
+        self._terms = terms
         self._gateway = gateway
         self._log = log
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -151,6 +155,7 @@ class Reload:
             self._config = found.config
             self._behaviours.change(self._behaviours_of(found.config))
             self._routes.change(found.config.settings)
+            self._terms.change(terms_of(found.config.settings))
             await self._gateway.change(found.config.settings)
             return {"changed": list(found.changed), "needs_restart": list(found.waiting)}
 

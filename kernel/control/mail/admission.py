@@ -41,7 +41,7 @@ class Admission:
         if inbound is None or not inbound.channel:
             self._in_time(address, NOBODY)
             return inbound, None
-        access, channel = self._kernel.env.access, inbound.channel
+        access, channel = self._kernel.env.terms.access, inbound.channel
         who = access.who(channel, inbound.user)
         why = access.against(who, channel, address)
         if why:
@@ -52,7 +52,7 @@ class Admission:
         return replace(inbound, who=who), access.tools(who, channel, effects)
 
     def _in_time(self, address: str, who: Identity) -> None:
-        rates, state = self._kernel.env.rates, self._kernel.state
+        rates, state = self._kernel.env.terms.rates, self._kernel.state
         asker = Asker(OPERATOR, "control", identity=who)
         wait = rates.wait(asker, state.rates, self._now_us())
         if wait is None:

@@ -70,7 +70,7 @@ class PolicyControl:
         if not channel:
             raise Invalid(f"{named[:80]!r} is no CHANNEL:USER, such as telegram:12345")
         inbound_of(channel, "", user, "", {}, ())  # says what is wrong with either
-        access = self._kernel.env.access
+        access = self._kernel.env.terms.access
         who = access.who(channel, user)
         effects = {name: entry.declaration.effects for name, entry in self._kernel.registry.items()}
         return _User(who, access.against(who, channel, address), access.tools(who, channel, effects))

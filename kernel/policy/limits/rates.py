@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import Protocol
 
 from kernel.errors import RateLimited
 from kernel.policy.asker import Asker
@@ -92,17 +93,24 @@ class RateLimits:
         return wait_of(rates.get(name, ()), self.of(asker), now_us) if name else None
 
 
+class HasRates(Protocol):
+    """Where the limits stand that hold now."""
+
+    @property
+    def rates(self) -> RateLimits: ...
+
+
 @dataclass(frozen=True, slots=True)
 class RatesGate:
     """A message too many in its window is refused, and the refusal says when to try again."""
 
-    limits: RateLimits
+    terms: HasRates
 
     def __call__(self, proposal: Proposal, facts: Facts) -> Verdict | None:
         match proposal.operation:
             case SendMessage(origin="", answers=False, at_us=now_us) if now_us:
                 asker = proposal.asker
-                wait = self.limits.wait(asker, facts.state.rates, now_us)
+                wait = self.terms.rates.wait(asker, facts.state.rates, now_us)
                 return None if wait is None else denied(asker, wait)
         return None
 

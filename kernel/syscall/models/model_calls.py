@@ -26,7 +26,7 @@ from kernel.bounds import Bounds
 from kernel.budget.allowance import FREE, MOST_OUTPUT, Allowance, put_again, put_as_before
 from kernel.budget.allowance import Asked as Priced
 from kernel.budget.allowance import question as allowed
-from kernel.budget.spending import CostCaps, day_of
+from kernel.budget.spending import day_of
 from kernel.cell.conversation import Pieces, new_places, pieces_of
 from kernel.cell.protocol import NO_OPTIONS, ModelQuestion
 from kernel.errors import Invalid, fault_of
@@ -35,6 +35,7 @@ from kernel.message.turn_feed import TurnFeed
 from kernel.message.watch import Watchers
 from kernel.policy.pipeline import Policy
 from kernel.policy.proposal import AskModel
+from kernel.policy.terms import Terms
 from kernel.process.live import LiveProcess
 from kernel.process.process_signals import SlotGone
 from kernel.slices.turns import Call, Turn
@@ -89,7 +90,7 @@ class ModelCalls:
         feed: TurnFeed,
         policy: Policy,
         bounds: Bounds,
-        caps: CostCaps,
+        terms: Terms,
         partial: PartialAnswers,
     ) -> None:
         self._recorder = recorder
@@ -101,7 +102,7 @@ class ModelCalls:
         self._feed = feed
         self._policy = policy
         self._bounds = bounds
-        self._caps = caps
+        self._terms = terms
         self.conversations = Conversations()
         self._preparing: set[asyncio.Task[None]] = set()
         self._running: dict[str, Running] = {}
@@ -208,10 +209,10 @@ class ModelCalls:
         name, wanted = f"{resolved.provider}/{resolved.model}", question.asked.options or NO_OPTIONS
         price = self._gateway.price(resolved.provider, resolved.model)
         most = min(wanted.max_tokens or MOST_OUTPUT, MOST_OUTPUT)
-        if not self._caps:
+        if not self._terms.caps:
             return Priced(name, price, most)
         day = day_of(self._recorder.ledger.now_us())
-        return Priced(name, price, most, self._caps.scopes(turn.mail.who, name), day)
+        return Priced(name, price, most, self._terms.caps.scopes(turn.mail.who, name), day)
 
     def _refusal(
         self,

@@ -11,9 +11,10 @@ from collections import OrderedDict
 from chain.ledger.ledger import Draft
 from kernel.abi import Quote
 from kernel.budget.allowance import MOST_OUTPUT, Asked, capped, tokens_in
-from kernel.budget.spending import CostCaps, day_of
+from kernel.budget.spending import day_of
 from kernel.cell.protocol import Quoting
 from kernel.errors import Invalid
+from kernel.policy.terms import Terms
 from kernel.process.live import LiveProcess
 from kernel.slices.turns import Turn
 from kernel.state.recorder import Recorder
@@ -32,11 +33,11 @@ MOST_TOKENS = 2**31 - 1
 class Quotes:
     """Takes these syscalls; answers through :meth:`Turns.answer`."""
 
-    def __init__(self, recorder: Recorder, turns: Turns, gateway: Gateway, caps: CostCaps) -> None:
+    def __init__(self, recorder: Recorder, turns: Turns, gateway: Gateway, terms: Terms) -> None:
         self._recorder = recorder
         self._turns = turns
         self._gateway = gateway
-        self._caps = caps
+        self._terms = terms
         self._numbers: OrderedDict[tuple[str, ...], int] = OrderedDict()
 
     def asked(self, process: LiveProcess, turn: Turn, ordinal: str, args: Quoting) -> None:
@@ -65,7 +66,7 @@ class Quotes:
         self._turns.answer(turn, ordinal, Quote(tuple(outcome["against"]), outcome["number"]))
 
     def _against(self, turn: Turn, model: str, args: Quoting) -> str:
-        scopes = self._caps.scopes(turn.mail.who, model)
+        scopes = self._terms.caps.scopes(turn.mail.who, model)
         if not scopes:
             return ""
         provider, _, name = model.partition("/")

@@ -15,11 +15,10 @@ from kernel.operations.messages import Messages
 from kernel.operations.rights.policy import Policy
 from kernel.operations.spawning import Spawning
 from kernel.policy.access import BUILT_IN, Access, ChannelRules, Known, RoleRules
-from kernel.policy.limits.rates import RateLimit, RateLimits, RatesGate
+from kernel.policy.limits.rates import RateLimit, RateLimits
 from tests.kernel.control.test_control import on_control
 from tests.kernel.twins.doors import Doors
 from tests.kernel.twins.kernel_twin import Twin
-from weftos.node.gates import GATES
 
 ACCESS = Access(
     {"tel:7": Known("alice", ("staff",), "premium")},
@@ -29,7 +28,7 @@ ACCESS = Access(
 
 
 def limited(limits: RateLimits) -> dict[str, Any]:
-    return {"rates": limits, "gates": (*GATES, RatesGate(limits))}
+    return {"rates": limits}
 
 
 async def denied(control: Doors, target: str, **fields: Any) -> AccessDenied:

@@ -51,11 +51,12 @@ from kernel.model.spec import ProcessSpec
 from kernel.peer.mesh_port import MeshPort, NoMesh
 from kernel.peer.remote_calls import PeerAsked
 from kernel.policy.access import Access
-from kernel.policy.limits.rates import RateLimits
+from kernel.policy.limits.rates import RateLimits, RatesGate
 from kernel.policy.proposal import Gate
 from kernel.policy.rules.file_rules import FileRulesGate
 from kernel.policy.rules.in_force import RulesInForce
 from kernel.policy.rules.tool_rules import ToolRulesGate
+from kernel.policy.terms import Terms
 from kernel.process.process_signals import SlotGone
 from kernel.shapes import told
 from kernel.signals import Signal, Signals
@@ -518,21 +519,19 @@ async def kernel_twin(
     told_to_agents = {"recall_tokens": recall_tokens, **(agent or {})}
     behaviours = {"agent": BehaviourEntry("agent", "a:B", config=told_to_agents)}
     rules = RulesInForce(state, read_rules, Told(behaviours))
-    archive = TwinArchive(directory)
+    archive, terms = TwinArchive(directory), Terms(caps, rates, access)
     env = Environment(
         7,
         bounds,
-        (*gates, ToolRulesGate(rules), FileRulesGate(rules)),
+        (*gates, ToolRulesGate(rules), FileRulesGate(rules), RatesGate(terms)),
         behaviours,
         lambda event, **fields: log.append((event, fields)),
         archive.ask,
         mesh=mesh or NoMesh(),
         name=name,
         clock=clock or LoopClock(),
-        caps=caps or CostCaps(),
         rules=rules,
-        rates=rates or RateLimits(),
-        access=access or Access(),
+        terms=terms,
     )
     recorder = Recorder(ledger, state, signals)
     twins: tuple[Any, Any, Any] = (cells, workers, gateway)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.places import ROOT
 from weftos.config.config import Config, ConfigError, load
-from weftos.config.reload import RELOADS, reloaded, when
+from weftos.config.reload import RELOADS, reloaded
 
 PROVIDER = '[providers.near]\nkind = "openai"\nbase_url = "http://127.0.0.1:1/v1"\n'
 PRICE = '[providers.near.prices.m]\ninput = "1"\noutput = "2"'
@@ -38,6 +38,10 @@ def of(tmp_path: Path, text: str) -> Config:
         (PROVIDER, PROVIDER + PRICE, ("providers.near.prices.m.input",), ()),
         (PROVIDER, PROVIDER + '[model]\ndefault_provider = "near"', ("model.default_provider",), ()),
         ("", '[routing.permissions]\nmax_tier = "free"', ("routing.permissions.max_tier",), ()),
+        ("", '[routing.budgets.tiers.free]\ndaily = "1"', ("routing.budgets.tiers.free.daily",), ()),
+        ("", '[identities.al]\nusers = ["tel:7"]\nroles = ["guest"]', ("identities.al.users",), ()),
+        ("", "[permissions]\nunknown = []", ("permissions.unknown",), ()),
+        ("", "[rate_limits]\nper_minute = 1", ("rate_limits.per_minute",), ()),
     ],
 )  # fmt: skip
 def test_what_can_be_is_taken_and_the_rest_is_named(
@@ -67,10 +71,6 @@ def test_a_new_provider_waits_and_what_would_need_it_is_refused(tmp_path: Path) 
     for needs in ('[model]\ndefault_provider = "near"\n', '[[models]]\nname = "near/m"\n'):
         with pytest.raises(ConfigError, match="does not fit what needs a restart, so nothing was changed"):
             reloaded(old, of(tmp_path, PROVIDER + needs))
-
-
-def test_caps_of_cost_need_a_restart(tmp_path: Path) -> None:
-    assert when("routing.budgets.senders") == "" and when("routing.tiers") and when("agent.execution.stream")
 
 
 def test_the_page_has_the_table_of_the_code() -> None:

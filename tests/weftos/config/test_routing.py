@@ -10,6 +10,7 @@ import pytest
 from kernel.budget.price import Price
 from kernel.budget.spending import Cap
 from kernel.policy.rules.in_force import NothingRuled
+from kernel.policy.terms import Terms
 from weftos.config.config import Config, ConfigError, validate_file
 from weftos.config.routing import cost_caps, price_of, route_rights, told_routing
 from weftos.node.gates import GATES, gates_of
@@ -131,7 +132,7 @@ def test_a_model_of_two_tiers_has_the_rank_of_the_lower_one(tmp_path: Path) -> N
 
 def test_the_gate_is_in_force_behind_those_of_every_node(tmp_path: Path) -> None:
     settings = of(tmp_path, WHOLE).settings
-    gates = gates_of(settings, NothingRuled(), Routes(settings))
+    gates = gates_of(Terms(), NothingRuled(), Routes(settings))
     assert gates[: len(GATES)] == GATES
     assert [type(gate).__name__ for gate in gates[len(GATES) :]] == [
         "ToolRulesGate",
