@@ -27,6 +27,7 @@ from tests.prove.chaos.proof import prove_chaos
 from tests.prove.cluster import LONG_S, QUICK_S, prove_mesh
 from tests.prove.commit_replay import prove_commit_replay
 from tests.prove.crash_walk import prove_crashes
+from tests.prove.deeds import prove_deeds
 from tests.prove.fault_walk import prove_faults
 from tests.prove.forged import prove_forged
 from tests.prove.frames import prove_frames
@@ -94,6 +95,8 @@ PARTS = (
     Part("chaos", "300 agents on Ray: cells, workers, Ray, placer, node killed; cancels, stops", 6, prove_chaos),
     Part("agents", "two hundred agents at once", 2,
          lambda console, seed, quick: prove_agents(console, quick)),
+    Part("deeds", "300 turns with compactions: what was done is known and done once; 2,000 turns cost the same", 3,
+         prove_deeds),
     Part("scale", "1,000, 10,000 and 50,000 idle agents on one node, in a table", 3,
          lambda console, seed, quick: prove_scale(console, quick)),
     Part("recall", "what the memory finds, in a table", 1,
