@@ -514,6 +514,11 @@ class Syscalls(Protocol):
     async def tools(self) -> list[str]:
         """Names of the tools this process may propose, sorted, as they stood when the turn began."""
 
+    async def tool_tokens(self) -> dict[str, int]:
+        """What the declaration of each of those tools takes of a model's window, estimated as a token for four bytes.
+        Not recorded: after a restart of the node with other tools a resumed turn may see others.
+        """
+
     async def deeds(self) -> Deeds:
         """What earlier turns of this session have done, by the node's own record, also where the session does not have
         them any more: the same when the turn is resumed. Whoever implements this and knows of none has none.

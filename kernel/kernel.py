@@ -207,6 +207,7 @@ class Kernel:
             partial,
             env.rules,
             Told(env.behaviours),
+            registry.sizes,
         )
         self.turns = Turns(recorder, self.live, cells, bounds, self.watchers, signals, self.ends, turn_parts)
         self.cancels = Cancels(recorder, self.turns, self.watchers, signals, self.ends, self._replies.put)

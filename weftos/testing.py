@@ -144,6 +144,9 @@ class Twin(Syscalls):
     async def tools(self) -> list[str]:
         return sorted(self._tools)
 
+    async def tool_tokens(self) -> dict[str, int]:
+        return {}
+
     async def value(self, name: ValueName) -> float | int:
         return self._values[name]
 

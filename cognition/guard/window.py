@@ -22,8 +22,6 @@ from cognition.context import (
     record_bytes,
 )
 
-TOOL_TOKENS = 150
-"""What a declared tool takes, as nobody here knows its schema."""
 KEEP = 0.75
 """What is left of the room once something had to be dropped."""
 LEFT_OUT = "some messages that stood here were left out: not all of them fit into the model's window"

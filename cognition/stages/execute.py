@@ -20,6 +20,8 @@ from cognition.context import (
 )
 from cognition.execution.claims import note_of as note_of_claims
 from cognition.execution.claims import unsupported
+from cognition.execution.loading import LOAD_TOOLS, load
+from cognition.execution.loading import note_of as note_of_groups
 from cognition.execution.recovered import recovered_calls
 from cognition.execution.repair import repaired
 from cognition.execution.repetition import (
@@ -36,7 +38,7 @@ from cognition.execution.shape import Shape, shape_of
 from cognition.execution.spoken import spoken
 from cognition.forerunner import note_of
 from cognition.guard.guard import MESSAGE_NOTE, REFUSED, guarded_message, guarded_result
-from cognition.guard.window import TOOL_TOKENS, ContextOverflow, fitted
+from cognition.guard.window import ContextOverflow, fitted
 from cognition.prompt.shown import sections_of
 from cognition.stages.context_guard import bare_context
 from cognition.turn.agent_turn import AgentTurn, Reply
@@ -72,13 +74,16 @@ class _Loop:
         self._was_empty = False
         self._is_steered = turn.config.steers(turn.message.inbound.channel if turn.message.inbound else "")
         self._has_asked = False
+        self._tools = turn.tools
+        if LOAD_TOOLS in self._tools:
+            self._note(note_of_groups(turn.loadable.tools))
         self.exchange: list[Record] = list(turn.exchange)
 
     async def run(self) -> Reply:
         """Ask and run until there is something to say."""
         rounds = self._turn.config.execution.max_tool_rounds
         while rounds:
-            answer = await self._ask(self._turn.tools)
+            answer = await self._ask(self._tools)
             if answer.status != "ok":
                 return self._failed(f"The model could not be asked: {answer.text}")
             if not answer.tool_calls:
@@ -139,7 +144,7 @@ class _Loop:
             max_tokens=config.max_tokens,
             output_schema=config.output_schema,
             stream=config.execution.stream,
-            sections=sections_of(self._shown, turn.question, turn.prompt, TOOL_TOKENS * len(tools)),
+            sections=sections_of(self._shown, turn.question, turn.prompt, turn.loadable.total(tools)),
         )
 
     def _answered(self, answer: ModelAnswer) -> Reply | None:
@@ -214,11 +219,22 @@ class _Loop:
         for call in calls:
             verdicts.append(self._repetition.judge(call, before[key_of(call)]))
             before[key_of(call)] += 1
-            if call.name not in self._turn.tools:
+            if call.name not in self._tools:
                 self._repetition = self._repetition.unknown_tool()
         return verdicts
 
     async def _made(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        """What came of each; that tools are to be loaded is nobody's call but the loop's."""
+        loads = [call.name == LOAD_TOOLS in self._tools for call in calls]
+        loaded = iter([self._loaded(call) for call, load in zip(calls, loads, strict=True) if load])
+        run = iter(await self._run([call for call, load in zip(calls, loads, strict=True) if not load]))
+        return [next(loaded if load else run) for load in loads]
+
+    def _loaded(self, call: ToolCall) -> ToolResult:
+        self._tools, result = load(call, self._turn.loadable, self._tools)
+        return result
+
+    async def _run(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         if not calls:
             return []
         if self._turn.config.execution.parallel_tools:
@@ -254,7 +270,7 @@ class _Loop:
         window = self._turn.context_window or config.context_window
         if not window:
             return None
-        room = window - config.max_tokens - TOOL_TOKENS * len(tools)
+        room = window - config.max_tokens - self._turn.loadable.total(tools)
         fit = fitted(self._shown, self._turn.question, room)
         if isinstance(fit, ContextOverflow):
             return fit

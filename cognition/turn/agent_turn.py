@@ -14,6 +14,7 @@ from typing import Literal
 from cognition.config.agent_config import AgentConfig
 from cognition.config.guard_config import GuardConfig
 from cognition.context import ContextBounds, Record, system_records
+from cognition.execution.loading import NO_OFFER, Offer
 from cognition.failover.asking import Attempt
 from cognition.prompt.sections import PromptSection, joined
 from cognition.routing.permission import role_of
@@ -56,9 +57,10 @@ class Questions:
 class AgentTurn:
     """``history``: the session as the model may see it. ``context``: what stands before the exchange at each question:
     system prompt, history, the question, what is recalled. ``exchange``: what this turn adds to the session: the
-    question, calls and results. ``tools``: what is offered. ``ask``: puts a question to a model; a stage may wrap it.
-    ``questions``: how many were put. ``task_type``: what kind of work it is, empty as long as no stage has said, and
-    ``complexity`` how much of it, from 0 to 1. ``router`` says which model is asked, None where the configuration does.
+    question, calls and results. ``tools``: what is offered, and ``loadable`` what may be. ``ask``: puts a question to
+    a model; a stage may wrap it. ``questions``: how many were put. ``task_type``: what kind of work it is, empty as
+    long as no stage has said, and ``complexity`` how much of it, from 0 to 1. ``router`` says which model is asked,
+    None where the configuration does.
     ``tier`` and ``context_window`` (in tokens, 0 for unknown) are of what it found, and ``fallbacks`` the models,
     ``provider/model``, to ask in that order when that one fails. ``prompt``: the sections of the system prompt, none as
     long as no stage has made it. ``notes``: internal records that the session is to keep before the exchange.
@@ -77,6 +79,7 @@ class AgentTurn:
     ask: Ask
     history: tuple[Record, ...] = ()
     tools: tuple[str, ...] = ()
+    loadable: Offer = NO_OFFER
     context: tuple[Record, ...] = ()
     exchange: tuple[Record, ...] = ()
     provider: str = ""

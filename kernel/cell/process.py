@@ -42,7 +42,7 @@ REASONS = get_args(LogicalReason)
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """A turn as it came from the node. ``make`` makes the instance that handles it and those after it, where that is
-    told something else than the one before it; None: that one goes on.
+    told something else than the one before it; None: that one goes on. ``sizes``: tokens of the tools.
     """
 
     turn: str
@@ -50,6 +50,7 @@ class Delivery:
     history: list[dict[str, Any]]
     tools: list[str]
     make: Callable[[], Behaviour] | None = None
+    sizes: tuple[int, ...] = ()
 
 
 class CellProcess:
@@ -143,7 +144,7 @@ class CellProcess:
             self._steps.create_task(self._handle(delivery, self._sys)).add_done_callback(self._settled)
 
     def _syscalls(self, delivery: Delivery, history: list[dict[str, Any]], send: Send) -> CellSyscalls:
-        return CellSyscalls(self.pid, delivery.turn, history, delivery.tools, send)
+        return CellSyscalls(self.pid, delivery.turn, history, delivery.tools, send, delivery.sizes)
 
     async def _check(self, delivery: Delivery, result: dict[str, Any]) -> None:
         """Go through the turn once more, if that is wanted, and tell where it differs. What the turn left running comes

@@ -6,7 +6,7 @@ Frames from the node::
     start pid order
     like pid address name ...                           more starts, else as in the last order
     configure pid config                                what its behaviour is told from its next turn on
-    turn pid turn message history tools
+    turn pid turn message history tools sizes
     result pid turn round index outcome                 whole pid turn round index
     end pid turn why           stop pid why             ping
     stack pid number
@@ -34,7 +34,7 @@ import copy
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -165,13 +165,19 @@ class Cell:
             self._told[pid] = config
 
     def _turn(
-        self, pid: int, turn: str, message: dict[str, Any], history: list[dict[str, Any]], tools: list[str]
+        self,
+        pid: int,
+        turn: str,
+        message: dict[str, Any],
+        history: list[dict[str, Any]],
+        tools: list[str],
+        sizes: Sequence[int] = (),
     ) -> None:
         process = self._processes.get(pid)
         if process is not None:
             config = self._told.pop(pid, None)
             make = None if config is None else functools.partial(_construct_anew, *self._made[pid], config)
-            process.deliver(Delivery(turn, read(Message, message), history, tools, make))
+            process.deliver(Delivery(turn, read(Message, message), history, tools, make, tuple(sizes)))
 
     def _result(self, pid: int, turn: str, round_: int, index: int, outcome: Any) -> None:
         process = self._processes.get(pid)

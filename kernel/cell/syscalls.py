@@ -104,7 +104,13 @@ class CellSyscalls(Syscalls):
     """One turn of one process. After :meth:`end` every call raises :class:`TurnEnded`, pending ones included."""
 
     def __init__(
-        self, pid: int, turn: str, history: list[dict[str, Any]], tools: list[str], send: Send
+        self,
+        pid: int,
+        turn: str,
+        history: list[dict[str, Any]],
+        tools: list[str],
+        send: Send,
+        sizes: Sequence[int] = (),
     ) -> None:
         self._pid = pid
         self._turn = turn
@@ -112,6 +118,7 @@ class CellSyscalls(Syscalls):
         self._conversation = Conversation(history)
         self._whole: dict[tuple[int, int], tuple[list[bytes], ModelQuestion] | None] = {}
         self._tools = tools
+        self._sizes = sizes
         self._send = send
         self._loop = asyncio.get_running_loop()
         self._round = 0
@@ -170,6 +177,9 @@ class CellSyscalls(Syscalls):
 
     async def tools(self) -> list[str]:
         return list(self._tools)
+
+    async def tool_tokens(self) -> dict[str, int]:
+        return dict(zip(self._tools, self._sizes, strict=False))
 
     async def deeds(self) -> Deeds:
         return await self._call((self._next_round(), 0), "deeds", Nothing(), Deeds)

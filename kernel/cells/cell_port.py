@@ -27,7 +27,7 @@ must be killed for it, they go elsewhere unharmed. Clock, link and slot are the 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -155,7 +155,13 @@ class CellPort:
                 raise Invalid(f"pid {pid} cannot be told its configuration: {error}") from error
 
     def deliver(
-        self, pid: int, turn: str, message: Message, history: list[dict[str, Any]], tools: list[str]
+        self,
+        pid: int,
+        turn: str,
+        message: Message,
+        history: list[dict[str, Any]],
+        tools: list[str],
+        sizes: Sequence[int] = (),
     ) -> None:
         """Open a turn. Raises StateError when the process cannot take one, Invalid when it is too large to be
         sent.
@@ -164,7 +170,7 @@ class CellPort:
         if hosted is None or hosted.state != "running" or hosted.turn is not None:
             raise StateError(f"turn {turn} delivered to pid {pid}, which is {self._describe(hosted)}")
         try:
-            self._host.send(["turn", pid, turn, told(message), history, tools])
+            self._host.send(["turn", pid, turn, told(message), history, tools, list(sizes)])
         except FrameError as error:
             raise Invalid(f"turn {turn} cannot be handed to pid {pid}: {error}") from error
         hosted.turn = turn

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -183,12 +184,14 @@ class Cells:
         if pid in self._where:
             self._where[pid].port.configure(pid, config)
 
-    def deliver(self, pid: int, turn: str, message: Message, history: Records, tools: Names) -> None:
+    def deliver(
+        self, pid: int, turn: str, message: Message, history: Records, tools: Names, sizes: Sequence[int] = ()
+    ) -> None:
         """Open a turn. Raises StateError, Invalid."""
         cell = self._where.get(pid)
         if cell is None:
             raise StateError(f"pid {pid} is in no cell")
-        cell.port.deliver(pid, turn, message, history, tools)
+        cell.port.deliver(pid, turn, message, history, tools, sizes)
 
     def result(self, pid: int, turn: str, round_: int, index: int, outcome: CallOutcome) -> None:
         """Answer a syscall. Dropped when the turn is over."""

@@ -12,7 +12,7 @@ from kernel.errors import Invalid
 from kernel.operations.messages import MAX_EXPIRES_S, MAX_KEY_CHARS, MAX_TOPIC_CHARS, Overflow
 from kernel.operations.operation import MAX_WHY_CHARS
 from kernel.operations.processes import MAX_ID_CHARS
-from kernel.toolbox.arguments import Validator
+from kernel.toolbox.arguments import Validator, canonical_json
 from kernel.toolbox.calculator import MAX_EXPRESSION_CHARS
 from kernel.toolbox.declaration import check_declaration
 from kernel.toolbox.files import MAX_READ_BYTES
@@ -84,6 +84,12 @@ class Registry(Mapping[str, ToolEntry]):
             name: entry.declaration.effects for name, entry in self._entries.items()
         }
 
+        self._tokens = {name: _tokens(entry.declaration) for name, entry in self._entries.items()}
+
+    def sizes(self, tools: Iterable[str]) -> list[int]:
+        """The tokens of the declarations of some tools; 0 of those that are not known."""
+        return [self._tokens.get(name, 0) for name in tools]
+
     def __getitem__(self, name: str) -> ToolEntry:
         return self._entries[name]
 
@@ -92,6 +98,13 @@ class Registry(Mapping[str, ToolEntry]):
 
     def __len__(self) -> int:
         return len(self._entries)
+
+
+def _tokens(declaration: ToolDeclaration) -> int:
+    """What its declaration takes of a model's window: a token for four bytes."""
+    parameters = canonical_json(declaration.parameters)
+    text = f"{declaration.name}{declaration.description}{parameters}"
+    return len(text.encode("utf-8", "replace")) // 4 + 8
 
 
 def _entry(declaration: ToolDeclaration, source: ToolSource | None) -> ToolEntry:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Protocol
@@ -71,7 +71,13 @@ class CellPort(Protocol):
     def configure(self, pid: int, config: dict[str, Any]) -> None: ...
 
     def deliver(
-        self, pid: int, turn: str, message: Message, history: list[Any], tools: list[str]
+        self,
+        pid: int,
+        turn: str,
+        message: Message,
+        history: list[Any],
+        tools: list[str],
+        sizes: Sequence[int] = (),
     ) -> None: ...
 
     def result(self, pid: int, turn: str, round_: int, index: int, outcome: CallOutcome) -> None: ...
@@ -91,7 +97,7 @@ class TurnParts:
     ``tools_of(spec)`` are the names of the tools that a process has now.
     ``left_to(sender)`` are the tools that a sender on another node may have used here now, None for one of this node.
     ``rules``: what configuration says of calls and times. ``present(behaviour)``: JSON of what a behaviour is told now,
-    empty for one that is not configured.
+    empty for one that is not configured. ``sizes_of(tools)``: the tokens of their declarations.
     """
 
     dead_letter: Callable[[str, str, tuple[Draft, ...], str], object]
@@ -102,6 +108,7 @@ class TurnParts:
     partial: PartialAnswers
     rules: Rules
     present: Callable[[str], str]
+    sizes_of: Callable[[Sequence[str]], list[int]]
 
 
 class Turns:
@@ -230,7 +237,7 @@ class Turns:
             if config != process.config:
                 process.config = config
                 self._cells.configure(process.pid, merged(json.loads(config), process.spec.config))
-            self._cells.deliver(process.pid, ident, message, history, told)
+            self._cells.deliver(process.pid, ident, message, history, told, self._parts.sizes_of(told))
         except Invalid as error:
             self.cut_short(process, "error", str(error))
 

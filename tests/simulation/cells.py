@@ -107,7 +107,15 @@ class SimulatedCells:
     def configure(self, pid: int, config: dict[str, Any]) -> None:
         self._world.broken(f"PID {pid} is told another configuration, and there is only one")
 
-    def deliver(self, pid: int, turn: str, message: Message, history: list[Any], tools: list[str]) -> None:
+    def deliver(
+        self,
+        pid: int,
+        turn: str,
+        message: Message,
+        history: list[Any],
+        tools: list[str],
+        sizes: Sequence[int] = (),
+    ) -> None:
         hosted = self.hosted[pid]
         if hosted.turn:
             self._world.broken(f"PID {pid} is handed {turn} in the middle of {hosted.turn}")

@@ -43,6 +43,7 @@ from kernel.state.after_durable import AfterDurable
 from kernel.state.recorder import Recorder
 from kernel.syscall.models.asking import Asking, Gateway, Stage
 from kernel.syscall.models.conversations import Asked, Conversations
+from kernel.syscall.models.loading import LOADING
 from kernel.syscall.models.model_answer import AskedOf, answered_draft, error_answer, recorded_answer
 from kernel.syscall.models.model_options import check_options, told_options
 from kernel.syscall.models.model_question import (
@@ -494,7 +495,7 @@ class ModelCalls:
 
 
 def _schemas(registry: Registry, tools: list[str]) -> list[dict[str, Any]]:
-    declared = [registry[name].declaration for name in tools]
+    declared = [registry[name].declaration if name in registry else LOADING for name in tools]
     return [
         {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
         for tool in declared

@@ -21,6 +21,7 @@ from kernel.slices.calls import resolved_name
 from kernel.slices.sessions import Session
 from kernel.slices.turns import Call
 from kernel.syscall.models.conversations import NO_MESSAGES, Messages, ReadMessages
+from kernel.syscall.models.loading import LOADING
 from kernel.turn.divergence import shown_question
 from kernel.values import call_hash, canonical, clean, cut_bytes, sha256_hex
 
@@ -236,8 +237,11 @@ def refused_question(why: str) -> Question:
 def resolve(
     question: Question, rights: Container[str], tools: Container[str], who: tuple[str, str]
 ) -> Resolved:
-    """``who``: provider and model, the defaults in place of empty ones. What is not held is not offered."""
-    offered = [name for name in dict.fromkeys(question.asked.tools) if name in rights and name in tools]
+    """``who``: provider and model, the defaults in place of empty ones. What is not held is not offered, but for what
+    nobody runs.
+    """
+    asked = dict.fromkeys(question.asked.tools)
+    offered = [name for name in asked if (name in rights and name in tools) or name == LOADING.name]
     return Resolved(who[0], who[1], offered)
 
 

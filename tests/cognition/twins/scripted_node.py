@@ -36,6 +36,7 @@ class Node(Syscalls):
         self.records: list[dict[str, Any]] = []
         self.requests: list[ModelRequest] = []
         self.rounds: list[list[ToolCall]] = []
+        self.sizes: dict[str, int] = {}
         self.done = Deeds()
         self.compactions: list[Compaction] = []
         self.against: dict[str, str] = {}
@@ -68,6 +69,9 @@ class Node(Syscalls):
 
     async def tools(self) -> list[str]:
         return sorted(self.tool_functions)
+
+    async def tool_tokens(self) -> dict[str, int]:
+        return dict(self.sizes)
 
     async def deeds(self) -> Deeds:
         return self.done

@@ -125,7 +125,15 @@ class TwinCells:
     def configure(self, pid: int, config: dict[str, Any]) -> None:
         self.configured.append((pid, config))
 
-    def deliver(self, pid: int, turn: str, message: Message, history: list[Any], tools: list[str]) -> None:
+    def deliver(
+        self,
+        pid: int,
+        turn: str,
+        message: Message,
+        history: list[Any],
+        tools: list[str],
+        sizes: Sequence[int] = (),
+    ) -> None:
         self.deliveries.put_nowait(Delivery(pid, turn, message, history, tools))
 
     def result(self, pid: int, turn: str, round_: int, index: int, outcome: CallOutcome) -> None:
