@@ -514,7 +514,8 @@ def _tracing(context: BootContext, signals: Signals, kernel: Kernel) -> TraceExp
     secrets_known = [*context.provider_keys.values()]
     secrets_known += [value for own in context.tool_variables.values() for value in own.values()]
     helper = LinkedHelper(command, context.boot, signals)
-    return TraceExport(config, helper, kernel.state.turn_logs, kernel.state.turns, Scrubber(secrets_known))
+    state = kernel.state
+    return TraceExport(config, helper, state.turn_logs, state.turns, kernel.registry, Scrubber(secrets_known))
 
 
 async def _kernel(

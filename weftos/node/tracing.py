@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -20,7 +20,7 @@ from kernel.helper.helper import Answered
 from kernel.helper.helpers import HelperChild
 from kernel.operations.node import TraceState
 from kernel.shapes import told
-from kernel.slices.feed.agent_trace import Stage
+from kernel.slices.feed.agent_trace import AgentTrace
 from kernel.slices.feed.turn_logs import TurnLogs
 from kernel.slices.mailboxes import turn_id
 from kernel.slices.turns import Turns
@@ -35,12 +35,8 @@ ANSWER_S = 60.0
 CLOSE_S = 2.0
 MOST_MESSAGES = 1_000
 MESSAGE_CHARS = 64 * 1024
+UNKNOWN_TOOL = "unknown"
 _HALF = 2 ** (8 * TRACE_BYTES // 2)
-
-
-def _without_words(stage: Stage) -> Stage:
-    """What a behaviour says of a stage may repeat what was said to it."""
-    return replace(stage, metadata={name: value for name, value in stage.metadata.items() if name != "why"})
 
 
 class TracerLink(HelperChild, Protocol):
@@ -53,12 +49,20 @@ class TraceExport:
     """``group`` is for :meth:`Ledger.on_group`. ``exported`` and ``dropped`` are counts since the node began."""
 
     def __init__(
-        self, config: TraceConfig, tracer: TracerLink, logs: TurnLogs, turns: Turns, scrubber: Scrubber
+        self,
+        config: TraceConfig,
+        tracer: TracerLink,
+        logs: TurnLogs,
+        turns: Turns,
+        tools: Container[str],
+        scrubber: Scrubber,
     ) -> None:
         self._config = config
         self.tracer = tracer
         self._logs, self._turns = logs, turns
+        self._tools = tools
         self._scrubber = scrubber
+        self._last: OrderedDict[str, None] = OrderedDict()
         self._waiting: deque[list[Any]] = deque()
         self._messages: OrderedDict[str, str] = OrderedDict()
         self._out: list[list[Any]] = []
@@ -105,19 +109,34 @@ class TraceExport:
 
     def _ended(self, turn: str) -> None:
         log, message = self._logs.get(turn), self._messages.pop(turn, "")
-        if log is None or not log.ended:
+        if log is None or not log.ended or turn in self._last:  # its message may die with it: that is one end
             return
+        self._last[turn] = None
+        if len(self._last) > MOST_MESSAGES:
+            self._last.popitem(last=False)
         trace = log.trace.trace()
         if int(trace_id_of(trace), 16) % _HALF >= self._config.sample_rate * _HALF:
             return
         prompts = self._config.include_prompts
-        trace = trace if prompts else replace(trace, stages=tuple(map(_without_words, trace.stages)))
+        trace = trace if prompts else self._without_words(trace)
         content = content_of(message, list(log.events), self._scrubber) if prompts else {}
         if len(self._waiting) >= MOST_WAITING:
             self._waiting.popleft()
             self._drop(1, "the queue is full")
         self._waiting.append([told(trace), content])
         self._go_on()
+
+    def _without_words(self, trace: AgentTrace) -> AgentTrace:
+        """What a stage says of itself may repeat what was said to it, and so may the name of a tool that is none."""
+        stages = [
+            replace(one, metadata={name: value for name, value in one.metadata.items() if name != "why"})
+            for one in trace.stages
+        ]
+        calls = [
+            call if call.tool in self._tools else replace(call, tool=UNKNOWN_TOOL)
+            for call in trace.tool_calls
+        ]
+        return replace(trace, stages=tuple(stages), tool_calls=tuple(calls))
 
     def _drop(self, count: int, why: str) -> None:
         self.dropped += count

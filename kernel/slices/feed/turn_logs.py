@@ -71,13 +71,15 @@ class TurnLog:
         """What it takes, about."""
         return _TURN_BESIDE_BYTES + self.events_bytes + STEP_BYTES * len(self.trace.steps)
 
-    def add(self, one: TurnEvent) -> None:
-        """Add an event; the oldest go where it would be too much."""
+    def add(self, one: TurnEvent) -> int:
+        """Add an event; the oldest go where it would be too much. How many bytes more there are with it, about."""
         self.events.append(one)
-        self.events_bytes += one.size_bytes
-        while self.events_bytes > TURN_BYTES and len(self.events) > 1:
-            self.events_bytes -= self.events.popleft().size_bytes
+        more = one.size_bytes
+        while self.events_bytes + more > TURN_BYTES and len(self.events) > 1:
+            more -= self.events.popleft().size_bytes
             self.first += 1
+        self.events_bytes += more
+        return more
 
 
 class TurnLogs(Slice):
@@ -246,6 +248,7 @@ class TurnLogs(Slice):
             first = rank(told.body["ordinal"])
             seen = dict.fromkeys(one.step for one in log.events if one.step and rank(one.step) >= first)
             for step in seen:
+                log.showing.pop(step, None)
                 self._add(log, event("reset", told.time_us, told.seq, step, why="forgotten"))
 
     # -- of a step -----------------------------------------------------------------------------------------------
@@ -352,14 +355,12 @@ class TurnLogs(Slice):
         return None if log is None or log.ended else log
 
     def _hear(self, log: TurnLog, kind: str, told: Told) -> None:
-        before = log.bytes
+        steps = len(log.trace.steps)
         log.trace.hear(kind, told.body, told.time_us)
-        self.bytes += log.bytes - before
+        self.bytes += STEP_BYTES * (len(log.trace.steps) - steps)
 
     def _add(self, log: TurnLog, one: TurnEvent) -> None:
-        before = log.bytes
-        log.add(one)
-        self.bytes += log.bytes - before
+        self.bytes += log.add(one)
         if self.bytes > MOST_BYTES:
             self._let_go()
 

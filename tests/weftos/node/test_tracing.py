@@ -45,7 +45,12 @@ class Exports:
         self.told, self.tracer = Told(), Tracer()
         state = self.told.state
         self.export = TraceExport(
-            TraceConfig(export="otlp", **config), self.tracer, state.turn_logs, state.turns, Scrubber([])
+            TraceConfig(export="otlp", **config),
+            self.tracer,
+            state.turn_logs,
+            state.turns,
+            ("calculator",),
+            Scrubber([]),
         )
 
     def turn(self, number: int, text: str = "hi") -> None:
@@ -53,12 +58,17 @@ class Exports:
         self.told.message(number, to=f"/a{number}", text=text)
         self.told.turn(number, address=f"/a{number}")
         self.group("turn.started", number)
+        proposed = {"turn": f"t{number}", "call_hash": "h", "arguments": "{}"}
+        for ordinal, tool in (("0.0", "calculator"), ("0.1", "the secret")):
+            self.told.entry("tool.proposed", **proposed, ordinal=ordinal, tool=tool)
         stages = '[["classify","continue","about the secret",3]]'
         self.told.entry("turn.ended", turn=f"t{number}", status="ok", reply="yes", stages=stages)
         self.group("turn.ended", number)
+        self.group("message.dead", number)  # as of a turn that killed its process too often: it is one end
 
     def group(self, kind: str, number: int) -> None:
-        entry = Entry(1, 1, "n", 1, 0, kind, f"t{number}", b"", -1, ZERO_HASH, ZERO_HASH)
+        subject = f"{'m' if kind == 'message.dead' else 't'}{number}"
+        entry = Entry(1, 1, "n", 1, 0, kind, subject, b"", -1, ZERO_HASH, ZERO_HASH)
         self.export.group(Group(1, 1, 2, b"", (), (), (Written(entry, b"", b"", b"", b""),)))
 
 
@@ -111,6 +121,7 @@ def test_prompts_are_in_it_only_where_that_is_wanted_and_so_is_a_share_of_traces
             exports = Exports(include_prompts=wanted)
             exports.turn(1, "tell me of the secret")
             [[trace, content]] = exports.tracer.asked[0][0]
+            assert next(call["tool"] for call in trace["tool_calls"]) == "calculator"
             assert ("secret" in str(trace)) is ("secret" in str(content)) is wanted
             await exports.export.close()
         counts = []
