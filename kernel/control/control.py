@@ -16,6 +16,7 @@ from kernel.control.keys import KeyControl
 from kernel.control.mail.cancels import CancelControl
 from kernel.control.mail.letters import LetterControl
 from kernel.control.mail.messages import MessageControl
+from kernel.control.mail.sessions import SessionControl
 from kernel.control.mail.topics import TopicControl
 from kernel.control.mail.transcripts import TranscriptControl
 from kernel.control.mail.turn_events import TurnControl
@@ -53,9 +54,10 @@ class Control:
             ApplicationControl(kernel, spawning),
             ProcessControl(kernel, services, cluster.kill, since_s),
             cancels,
-            MessageControl(kernel),
+            MessageControl(kernel, facts.providers),
             TurnControl(kernel.feed),
             TranscriptControl(kernel),
+            SessionControl(kernel),
             TopicControl(kernel),
             LetterControl(kernel, services.archive),
             DecisionControl(kernel),

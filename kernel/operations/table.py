@@ -18,6 +18,7 @@ from kernel.operations.rights.budgets import Budgets
 from kernel.operations.rights.policy import Policy
 from kernel.operations.spawning import Spawning
 from kernel.operations.turns.events import Turns
+from kernel.operations.turns.sessions import Sessions
 from kernel.operations.turns.transcripts import Transcripts
 
 NOUNS: tuple[type[Noun], ...] = (
@@ -28,6 +29,7 @@ NOUNS: tuple[type[Noun], ...] = (
     Messages,
     Turns,
     Transcripts,
+    Sessions,
     Topics,
     Doubts,
     Divergences,

@@ -27,6 +27,7 @@ from kernel.slices.history.deeds import DeedsOfSessions
 from kernel.slices.history.told_files import ToldFiles
 from kernel.slices.in_transit import InTransit
 from kernel.slices.mail.keyed import KeyedMessages
+from kernel.slices.mail.preferences import Preferences
 from kernel.slices.mail.subscriptions import Subscriptions
 from kernel.slices.mailboxes import Mail, Mailboxes
 from kernel.slices.monitors import Monitors
@@ -57,6 +58,7 @@ HEARS: Mapping[str, tuple[str, ...]] = {
         "deeds",
         "told_files",
         "subscriptions",
+        "preferences",
         "uses",
         "slots",
         "accounts",
@@ -101,6 +103,7 @@ HEARS: Mapping[str, tuple[str, ...]] = {
     "budget.warned": ("accounts",),
     "sys.value": ("calls",),
     "sys.files": ("told_files", "calls"),
+    "session.preferred": ("preferences",),
     "turn.steered": ("calls", "tally", "mail", "keyed"),
     "sys.compaction": ("calls", "turn_logs"),
     "monitor.set": ("calls", "monitors"),
@@ -139,6 +142,7 @@ class State:
         self.mail = Mailboxes()
         self.keyed = KeyedMessages()
         self.subscriptions = Subscriptions(self.slots)
+        self.preferences = Preferences(self.slots)
         self.turns = Turns(self.mail)
         self.told_files = ToldFiles(self.turns)
         self.calls = Calls(self.turns, self.told_files)

@@ -179,7 +179,14 @@ class NodeTools:
         if earlier is not None:
             return Done("ok", f"accepted before, as {earlier.id} for {earlier.to}")
         accepted = self._router.put(unit, out)
-        body = {"id": accepted.id, "to": accepted.address, "key": own, "request": request, "by": by}
+        body = {
+            "id": accepted.id,
+            "to": accepted.address,
+            "key": own,
+            "request": request,
+            "by": by,
+            "status": "",
+        }
         unit.add(Draft("message.keyed", body, 0, accepted.id, b"", PREVIOUS))
         return Done("ok", f"accepted as {accepted.id} for {accepted.address}")
 

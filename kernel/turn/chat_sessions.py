@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from chain.ledger.ledger import Draft
@@ -16,6 +16,7 @@ from kernel.abi import Inbound
 from kernel.bounds import Bounds
 from kernel.clock import Clock, Timer
 from kernel.errors import Busy, Conflict, Refused
+from kernel.message.chat_commands import preferring
 from kernel.message.chats import (
     IDLE,
     INTERRUPT,
@@ -125,18 +126,51 @@ class ChatSessions:
             self._make(unit, out, address, key)
             unit.say(SlotWritten(address))
         elif slot.spec.session != key:
-            raise Conflict(
-                f"{address} is no session of chat {key}, and has its name: weftos rm {address} frees it"
-            )
+            raise _taken(address, key)
         elif is_asleep(slot):
             self._wake(unit, slot)
             unit.say(SlotWoken(address))
         else:
             self._check_up(address)
             self._while_busy(unit, slot, inbound.channel)
-        accepted = self._messaging.put_at(unit, out, address)
+        accepted = self._messaging.put_at(unit, self._as_preferred(out, inbound, address), address)
         unit.say(MessageArrived(address))
         return accepted
+
+    async def remove(self, slot: Slot) -> None:
+        """End a session that nothing is asked of, and remove it with all that is of it. Raises Busy, Unavailable."""
+        if self._live.at(slot.address) is not None:
+            if not self._is_idle(slot):
+                raise Busy(f"{slot.address} has something to do: weftos inspect {slot.address} says what")
+            self._processes.sleep(slot.address, IDLE)
+        while self._processes.supervisors.is_up(slot.address):
+            await asyncio.sleep(FALLS_S)
+        self._processes.let_go(slot.address, "its session was deleted")
+        await self._processes.slots.gone([slot])
+
+    def _as_preferred(self, out: Outgoing, inbound: Inbound, address: str) -> Outgoing:
+        """The model that its chat prefers is part of what a message asks: a resumed turn has it as the first one."""
+        one = self._state.preferences.get(address)
+        if one is None:
+            return out
+        return replace(
+            out, inbound=replace(inbound, options=preferring(inbound.options, one.provider, one.model))
+        )
+
+    def prefer(self, unit: Unit, out: Outgoing, inbound: Inbound, provider: str, model: str) -> str:
+        """Add to a unit what keeps the model that a chat prefers; the address of its session, which is made when there
+        is none. Raises as :meth:`put`.
+        """
+        address, key = self.address_of(out.target, inbound), session_key(inbound)
+        slot = self._state.slots.get(address)
+        if slot is None:
+            self._make(unit, out, address, key)
+            unit.say(SlotWritten(address))
+        elif slot.spec.session != key:
+            raise _taken(address, key)
+        body = {"address": address, "provider": provider, "model": model, "by": inbound.user}
+        unit.add(Draft("session.preferred", body, 0, "", out.trace, out.cause))
+        return address
 
     def _make(self, unit: Unit, out: Outgoing, address: str, key: str) -> None:
         agent = parent_of(address)
@@ -238,3 +272,7 @@ class ChatSessions:
                     if process is not None and process.since_s <= before_s and self._is_idle(slot):
                         self._processes.sleep(slot.address, IDLE)
         self.look()
+
+
+def _taken(address: str, key: str) -> Conflict:
+    return Conflict(f"{address} is no session of chat {key}, and has its name: weftos rm {address} frees it")

@@ -546,7 +546,7 @@ class Life:
 
     async def _keyed(self, request: Send, asked: Asked) -> None:
         kernel = self.node.kernel
-        answer = await MessageControl(kernel).send(asked, request)
+        answer = await MessageControl(kernel, ()).send(asked, request)
         if answer.get("again"):
             self.world.saw("key-again")
         self.world.answered(self.name + request.key, answer["address"], answer["message"])

@@ -31,6 +31,7 @@ from kernel.operations.rights.budgets import Budgets
 from kernel.operations.rights.policy import Policy
 from kernel.operations.spawning import Spawning
 from kernel.operations.turns.events import Turns
+from kernel.operations.turns.sessions import Sessions
 from kernel.operations.turns.transcripts import Transcripts
 from weftos.client.connection import Connection
 from weftos.paths import data_directory
@@ -54,6 +55,7 @@ class Client(Node, Spawning, Processes, Messages):
         self.turns = Turns(self._connection)
         self.transcripts = Transcripts(self._connection)
         self.topics = Topics(self._connection)
+        self.sessions = Sessions(self._connection)
         self.applications = Applications(self._connection)
         self.doubts = Doubts(self._connection)
         self.divergences = Divergences(self._connection)

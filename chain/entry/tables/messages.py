@@ -67,6 +67,19 @@ MESSAGES = (
         to=(TEXT, "address, and @ORIGIN of another node"),
         request=(DIGEST, "SHA-256 of the key and what was asked: target, session, text, how it came"),
         by=(TEXT, "address of the process, empty for a person; lacks in older entries"),
+        status=(
+            TEXT,
+            "as what it ended already: ok for a command to the node; else empty; lacks in older entries",
+        ),
+    ),
+    kind(
+        "session.preferred",
+        "a person said in a chat which model is to answer there from now on",
+        durable=True,
+        address=ADDRESS,
+        provider=(TEXT, "a provider, empty for the one that is configured"),
+        model=(TEXT, "a model, empty for what that provider has of itself, or what is configured"),
+        by=(TEXT, "who said so, as the channel names them; empty for nobody in particular"),
     ),
     kind("message.acknowledged", "the other node has taken a message, durably", id=MESSAGE, peer=ORIGIN),
     kind(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
@@ -12,8 +12,10 @@ from chain.ledger.ledger import PREVIOUS, Draft
 from kernel.abi import Inbound
 from kernel.control.asked import Asked
 from kernel.control.mail.admission import Admission
+from kernel.control.mail.chat_commands import ChatCommands
 from kernel.errors import Busy, Invalid, KernelError, Refused, TimedOut
 from kernel.kernel import Kernel
+from kernel.message.chat_commands import Command
 from kernel.message.messaging import OPERATOR, Accepted, Outgoing
 from kernel.message.watch import WatchQueue
 from kernel.model.inbound import inbound_of as said_inbound
@@ -33,9 +35,10 @@ MAX_SESSION = 64
 class MessageControl:
     """Messages of people, to processes of this node and of others."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, providers: Container[str]) -> None:
         self._kernel = kernel
         self._admission = Admission(kernel)
+        self._commands = ChatCommands(kernel, providers)
 
     def handlers(self) -> tuple[Handler, ...]:
         """What this answers."""
@@ -50,6 +53,8 @@ class MessageControl:
         key = _key(request, inbound)
         if key and (earlier := self._earlier(request, key)) is not None:
             return await self._again(asked, request, earlier)
+        if (command := self._commands.command_in(request, inbound)) is not None:
+            return await self._obey(asked, request, inbound, command, key)
         unit, accepted = self._put(asked, request, inbound, request.wait_s is not None)
         if key:
             unit.add(_keyed(accepted, key, request))
@@ -57,6 +62,17 @@ class MessageControl:
             ticket = self._kernel.recorder.commit(unit)
         answer: Sent = {"message": accepted.id, "address": accepted.address, "seq": accepted.seq}
         return await self._answered(request, answer, ticket.durable)
+
+    async def _obey(
+        self, asked: Asked, request: Said, inbound: Inbound | None, command: Command, key: str
+    ) -> Sent:
+        """Do what a message asks of the node, if its sender is heard at all."""
+        target = self._here(request.named)
+        if inbound is None or self._is_abroad(request.named):
+            raise Refused(f"{request.named} is on another node: commands of chats are for those of this")
+        self._admission.admitted(self._kernel.messaging.resolve(target), inbound)
+        known = (key, _digest(request) if key else "")
+        return await self._commands.obey(asked, request, inbound, target, command, known)
 
     async def _answered(self, request: Send, answer: Sent, durable: Callable[[], Awaitable[object]]) -> Sent:
         """The answer to a request, with the end of its message when that is waited for. To be called in the round of
@@ -114,6 +130,11 @@ class MessageControl:
             asked.record(**_said(request), again=earlier.id)
             async for event in self._watched_again(earlier):
                 yield event
+            return
+        if (command := self._commands.command_in(request, inbound)) is not None:
+            done = await self._obey(asked, request, inbound, command, key)
+            yield {"event": "accepted", **{name: done[name] for name in ("message", "address", "seq")}}
+            yield {"event": "reply", **{name: done[name] for name in ("status", "reply", "turn")}}
             return
         unit, accepted = self._put(asked, request, inbound, True)
         if key:
@@ -282,6 +303,7 @@ def _keyed(accepted: Accepted, key: str, request: Said) -> Draft:
         "key": key,
         "request": _digest(request),
         "by": "",
+        "status": "",
     }
     return Draft("message.keyed", body, 0, accepted.id, b"", PREVIOUS)
 

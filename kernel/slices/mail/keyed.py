@@ -81,7 +81,7 @@ class KeyedMessages(Table[str, Keyed]):
         body = told.body
         self._take(body["key"])
         keyed = Keyed(body["key"], body["request"], body["id"], body["to"], told.time_us)
-        self._hold(replace(keyed, by=body.get("by", "")))
+        self._hold(replace(keyed, by=body.get("by", ""), status=body.get("status", "")))
         while len(self._of_processes) > MOST_KEYS // 2:
             self._take(self._of_who_has_most())
         while len(self) > MOST_KEYS or _is_old(next(iter(self.values())), told.time_us):

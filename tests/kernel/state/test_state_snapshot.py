@@ -165,6 +165,7 @@ def records_of(choices: list[tuple[int, int, int, int]]) -> list[Step]:
             "budget.warned": {"address": who, "resource": "tokens", "percent": 80},
             "tool.verdict": {**call, "decision": ("allow", "deny")[a % 2]},
             "sys.value": {**call, "call_hash": "h", "op": "now", "value": (0.5, 7)[c % 2]},
+            "session.preferred": {"address": who, "provider": ("", "p")[a % 2], "model": ("", "m")[b % 2]},
             "turn.steered": {**call, "call_hash": "h", "messages": [f"m{b % 9}"], "texts": '["x"]'},
             "sys.compaction": {**call, "call_hash": "h", "state": ("started", "done")[c % 2], "written": c,
                                "why": ""},

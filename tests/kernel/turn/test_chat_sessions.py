@@ -17,6 +17,7 @@ from kernel.message.chats import is_asleep
 from kernel.operations.messages import Messages
 from kernel.operations.processes import Processes
 from kernel.operations.spawning import Spawning
+from kernel.policy.access import PERSON, Access
 from kernel.worker.workers import WorkerLost
 from tests.kernel.control.test_control import control_of, on_control
 from tests.kernel.turn.test_turns import on_twin
@@ -317,7 +318,7 @@ def test_interrupt_cancels_on_record_what_runs_whatever_it_waits_for_and_the_new
         kind = "message.cancelled" if waits_for == "its own start" else "turn.ended"
         assert len(await twin.entries(kind)) == 1
 
-    on_control(tmp_path, body)
+    on_control(tmp_path, body, access=Access(unknown=(PERSON,)))
 
 
 def test_what_is_cancelled_or_stopped_by_name_does_not_wait_behind_messages(tmp_path: Path) -> None:

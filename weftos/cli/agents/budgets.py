@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from kernel.operations.rights.budgets import Budget, Resource, read_budget, shown
-from weftos.cli.agents.named_values import named_values
+from weftos.cli.terminal.named_values import named_values
 from weftos.cli.terminal.options import AsJson, Data, Looked, Target, client, group, listed
 from weftos.cli.terminal.output import Output
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import typer
 
 from kernel.operations.mailboxes import Mailbox, read_mailbox
-from weftos.cli.agents.named_values import named_values
+from weftos.cli.terminal.named_values import named_values
 
 
 def read_sizes(words: Sequence[str] | None) -> Mailbox | None:

@@ -1,4 +1,6 @@
-"""weftos sessions: conversations as files, and looked through. Export and search read the files; no node need run."""
+"""weftos sessions: conversations that there are, as files, and looked through. Export and search read the files of the
+node, which need not run.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,10 @@ from weftos.cli.terminal.new_file import new_file
 from weftos.cli.terminal.options import AsJson, Data, Target, client, group, listed
 from weftos.cli.terminal.output import Output, moment
 from weftos.errors import WeftosError
-from weftos.json_object import Json
+from weftos.json_object import Fields, Json
 from weftos.paths import data_directory
 
-sessions = group("Conversations of processes.")
+sessions = group("Conversations of processes, those of chats with their processes.")
 REQUEST_BYTES = 900_000
 _MOST_FOUND = 50
 
@@ -23,6 +25,9 @@ OfProcess = Annotated[
     str, typer.Argument(metavar="PROCESS", help="Its PID, name or address; it may be gone.")
 ]
 SessionName = Annotated[str, typer.Option("--session", metavar="S", help="The conversation, main as a rule.")]
+
+
+OfAgent = Annotated[str, typer.Argument(metavar="SESSION", help="CHANNEL:CHAT, or another of its names.")]
 
 
 @sessions.command("export")
@@ -124,3 +129,55 @@ def search(
 def _cells(row: Json) -> tuple[object, ...]:
     names = ("process", "session", "turn", "event", "text")
     return moment(row["time_us"]), *(row[name] for name in names)
+
+
+@sessions.command("list")
+def list_sessions(target: Target, data: Data = None, as_json: AsJson = False) -> None:
+    """List the sessions of an agent."""
+    out = Output(as_json)
+    with client(data) as node:
+        rows = node.sessions.list(target)
+    fields = ("session", "state", "turn", "waiting", "records", "bytes", "model", "address")
+    columns = [field.upper() for field in fields]
+    none = "no sessions: nothing that was said to it is kept"
+    listed(out, rows, columns, lambda row: [row[field] for field in fields], none)
+
+
+@sessions.command("show")
+def show_session(
+    target: Target,
+    session: OfAgent,
+    limit: Annotated[int, typer.Option(metavar="N", min=0, max=1_000, help="So many records at most.")] = 50,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show one: what is kept of it, and the model that its chat prefers."""
+    out = Output(as_json)
+    with client(data) as node:
+        shown = node.sessions.show(target, session, limit=limit)
+    out.document(shown)
+    out.say(f"session {shown['session']} of {shown['address']}, {shown['state']}")
+    out.say(f"answered by {shown['model'] or 'the model that is configured'}")
+    out.say(f"{shown['records']} records, {shown['bytes']} bytes; the newest {len(shown['shown'])}:")
+    for record in shown["shown"]:
+        out.say(_line(record))
+
+
+@sessions.command("delete")
+def delete_session(target: Target, session: OfAgent, data: Data = None, as_json: AsJson = False) -> None:
+    """Forget one. The ledger keeps what it has of it: weftos erase takes that away."""
+    out = Output(as_json)
+    with client(data) as node:
+        done = node.sessions.delete(target, session)
+    out.document(done)
+    gone = ", and its process is gone" if done["removed"] else ""
+    out.say(f"{done['address']} has forgotten session {done['session']} ({done['records']} records){gone}")
+
+
+def _line(record: Fields) -> str:
+    content = record.get("content")
+    calls = record.get("tool_calls")
+    said = (
+        content if isinstance(content, str) and content else json.dumps(calls or record, ensure_ascii=False)
+    )
+    return f"{record.get('role', 'record')}: {said}"
