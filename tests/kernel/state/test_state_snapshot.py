@@ -362,7 +362,7 @@ def test_the_formats_are_these() -> None:
         "boots": 1, "pids": 1, "slots": 14, "traces": 1, "documents": 4, "mail": 4, "keyed": 2, "turns": 6,
         "subscriptions": 1, "calls": 7, "deeds": 1, "told_files": 1, "uses": 1,
         "monitors": 2, "traps": 1, "accounts": 4, "rates": 1, "crossings": 5, "dead": 5, "tally": 2, "sessions": 1,
-        "turn_logs": 1,
+        "turn_logs": 1, "preferences": 1,
     }  # fmt: skip
 
 
@@ -625,7 +625,7 @@ def test_a_part_that_a_former_format_must_have_or_did_not_have_is_refused() -> N
 
 LATER = (
     "turn_logs", "traces", "monitors", "traps", "keyed", "subscriptions", "accounts", "deeds", "told_files", "uses",
-    "rates",
+    "rates", "preferences",
 )  # fmt: skip
 
 
