@@ -30,7 +30,7 @@ memory/add memory/search memory/show memory/forget memory/stats memory/reindex
 chain/status chain/log chain/show chain/why chain/verify chain/key chain/rotate chain/erase
 chain/timeline chain/turn chain/stats chain/receipt chain/check chain/prove chain/export
 chain/sql chain/rebuild
-config/view config/validate
+config/view config/validate config/reload
 """
 HEAVY = ("httpx", "starlette", "pydantic", "uvicorn", "chain", "kernel", "ray", "duckdb", "asyncio", "rich")
 
