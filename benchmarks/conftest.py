@@ -11,7 +11,7 @@ from benchmarks.floors import BareRay, Echo, Floor, bare_ray
 from benchmarks.node import BenchNode
 
 Report = Callable[..., None]
-Unit = Literal["duration", "rate", "count"]
+Unit = Literal["duration", "rate", "count", "bytes"]
 
 
 class Tape:
@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def report(benchmark: Any) -> Report:
     """``report(label, samples in seconds, floors, aim="", lag_ms=0.0)``: one row of the table.
 
-    ``unit`` "rate" shows how many there are in a second; with "count" the samples are plain numbers.
+    ``unit`` "rate" shows how many there are in a second; with "count" and "bytes" the samples are plain numbers.
     """
 
     def record(

@@ -75,6 +75,8 @@ def _amount(seconds: float, unit: Unit) -> str:
         return f"{1 / seconds:,.0f}/s"
     if unit == "count":
         return f"{seconds:.1f}"
+    if unit == "bytes":
+        return f"{seconds / 1024:.1f} KiB"
     if seconds < 1e-3:
         return f"{seconds * 1e6:.1f} us"
     return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"

@@ -1,9 +1,10 @@
-"""``python -m benchmarks.turn_by_hand ORDER``: the loop that one writes without weftos, model call and tool call.
+"""``python -m benchmarks.turn.by_hand ORDER``: the loop that one writes without weftos, model call and tool call.
 
 ORDER is a JSON object: ``client`` (``gateway``, ``httpx`` or ``raw``), ``url``, ``model``, ``agents``, ``steps``,
-``context_bytes``. It prints ``ready``, waits for a line, works, and prints another object: how long each step took, how
-long all did, and the processor time of this process.
-Nothing is recorded and the tool is a function: that is the floor.
+``context_bytes``, ``what``: ``fixed`` for a conversation that stays as it is, ``growing`` for one to which each call
+and its result are added, ``first`` for questions that are answered with words, each until its first. It prints
+``ready``, waits for a line, works, and prints another object: how long each step took, how long all did, and the
+processor time of this process. Nothing is recorded and the tool is a function: that is the floor.
 """
 
 from __future__ import annotations
@@ -138,16 +139,43 @@ async def ask(client: Client, body: bytes) -> list[dict[str, str]]:
     return calls
 
 
+def said_and_done(calls: Sequence[dict[str, str]], results: Sequence[str]) -> list[dict[str, Any]]:
+    """What a conversation has more after a round of calls."""
+    made = [
+        {"id": f"call_{number}", "type": "function", "function": call} for number, call in enumerate(calls)
+    ]
+    gave = [
+        {"role": "tool", "tool_call_id": call["id"], "content": text}
+        for call, text in zip(made, results, strict=True)
+    ]
+    return [{"role": "assistant", "content": "", "tool_calls": made}, *gave]
+
+
 async def steps(client: Client, order: dict[str, Any], count: int) -> list[int]:
     """One agent: durations of its steps, in nanoseconds."""
-    messages = context(order["context_bytes"])
+    messages = [*context(order["context_bytes"])]
     took = []
     for _ in range(count):
         started = time.perf_counter_ns()
         calls = await ask(client, request(order["model"], messages))
         results = [act(**json.loads(call["arguments"])) for call in calls]
-        assert results == ["x"]
+        assert len(results) == 1
+        if order["what"] == "growing":
+            messages += said_and_done(calls, results)
         took.append(time.perf_counter_ns() - started)
+    return took
+
+
+async def first_words(client: Client, order: dict[str, Any], count: int) -> list[int]:
+    """How long each question takes until its first word, in nanoseconds."""
+    took = []
+    for _ in range(count):
+        started, first = time.perf_counter_ns(), 0
+        async for data in client.events(request(order["model"], context(order["context_bytes"]))):
+            if not first and data != b"[DONE]":
+                told = [choice["delta"].get("content") for choice in json.loads(data)["choices"]]
+                first = time.perf_counter_ns() if any(told) else 0
+        took.append(first - started)
     return took
 
 
@@ -155,11 +183,12 @@ async def run(order: dict[str, Any]) -> dict[str, Any]:
     """All agents at once."""
     client = CLIENTS[order["client"]](order["url"], order["agents"])
     agents = range(order["agents"])
-    await asyncio.gather(*(steps(client, order, UNMEASURED) for _ in agents))
+    work = first_words if order["what"] == "first" else steps
+    await asyncio.gather(*(work(client, order, UNMEASURED) for _ in agents))
     print("ready", flush=True)
     sys.stdin.readline()
     processor_s, begin_s = time.process_time(), time.perf_counter()
-    took = await asyncio.gather(*(steps(client, order, order["steps"]) for _ in agents))
+    took = await asyncio.gather(*(work(client, order, order["steps"]) for _ in agents))
     took_s, processor_s = time.perf_counter() - begin_s, time.process_time() - processor_s
     await client.close()
     return {

@@ -1,9 +1,4 @@
-"""A whole step of an agent: a model answers with a tool call, a worker runs it, durably.
-
-The model is a server on loopback that costs next to nothing; the behaviour times itself in the cell. Beside it, in the
-same run, the same loop as one writes it by hand (``turn_by_hand.py``), which records nothing and calls a function: with
-the gateway's HTTP client, with httpx, and over bare sockets.
-"""
+"""A node whose provider is the model server, and the loops by hand that ask the same server."""
 
 from __future__ import annotations
 
@@ -18,20 +13,16 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-import pytest
-
-from benchmarks.conftest import Report
-from benchmarks.floors import REPOSITORY, Floor
+from benchmarks.floors import REPOSITORY
 from benchmarks.node import WAIT_S, BenchNode
-from benchmarks.processes import STRACE, processor_s, system_calls, voluntary_switches
-from benchmarks.turn_by_hand import CLIENTS
-from benchmarks.turn_server import MODEL
+from benchmarks.processes import processor_s, system_calls
+from benchmarks.turn.by_hand import CLIENTS
+from benchmarks.turn.server import MODEL
 
 STEPS = {1: 200, 10: 60, 50: 16, 200: 5}
 UNMEASURED = 3
 KIB = 1024
 CONTEXT_BYTES = KIB
-CONTEXT_STEPS = 60
 COUNTED_STEPS = 100
 IDLE_S = 1.0
 HAND_FACTOR = 4
@@ -41,13 +32,8 @@ FLOORS = {
     "httpx": "by hand, httpx",
     "raw": "by hand, bare sockets",
 }
-AIMS = {1: "1.5 x httpx, 3 x the client", 10: "1.5 x httpx, 0.4 x the client", 200: "no less than ten"}
-COUNT_AIMS = {"turns of the loop": "at most 8", "futex": "at most 12", "fdatasync": "at most 2"}
-CROWDS = [1, 10, pytest.param(50, marks=pytest.mark.long), pytest.param(200, marks=pytest.mark.long)]
-
-
 Counts = dict[str, float]
-_PROVIDER = """
+PROVIDER = """
 [providers.bench]
 kind = "openai"
 base_url = "{}"
@@ -60,7 +46,7 @@ default_provider = "bench"
 @contextmanager
 def module(name: str, *words: str) -> Iterator[subprocess.Popen[str]]:
     """A module of this folder as a process, which ends with the block."""
-    argv = [sys.executable, "-m", f"benchmarks.{name}", *words]
+    argv = [sys.executable, "-m", f"benchmarks.turn.{name}", *words]
     pipe = subprocess.PIPE
     with subprocess.Popen(argv, cwd=REPOSITORY, stdin=pipe, stdout=pipe, text=True) as process:
         yield process
@@ -138,12 +124,24 @@ class Bench:
 
     @contextmanager
     def loop_by_hand(
-        self, client: str, agents: int, count: int, pause_ms: int = 0, context_bytes: int = CONTEXT_BYTES
+        self,
+        client: str,
+        agents: int,
+        count: int,
+        pause_ms: int = 0,
+        context_bytes: int = CONTEXT_BYTES,
+        what: str = "fixed",
+        model: str = "",
     ) -> Iterator[tuple[int, Callable[[], Steps]]]:
         """A process that is ready to do the same without a node: its pid, and what has it begin."""
-        order = {"client": client, "url": self.url, "model": MODEL.format(pause_ms), "agents": agents}
-        document = json.dumps({**order, "steps": count, "context_bytes": context_bytes})
-        with module("turn_by_hand", document) as process:
+        order = {
+            "client": client,
+            "url": self.url,
+            "model": model or MODEL.format(pause_ms),
+            "agents": agents,
+        }
+        document = json.dumps({**order, "steps": count, "context_bytes": context_bytes, "what": what})
+        with module("by_hand", document) as process:
             assert process.stdin is not None and process.stdout is not None
             assert process.stdout.readline() == "ready\n"
 
@@ -154,7 +152,7 @@ class Bench:
 
             yield process.pid, begin
 
-    def by_hand(self, client: str, agents: int, count: int, **more: int) -> Steps:
+    def by_hand(self, client: str, agents: int, count: int, **more: Any) -> Steps:
         """The steps of a loop by hand."""
         with self.loop_by_hand(client, agents, count, **more) as (_, begin):
             return begin()
@@ -184,99 +182,3 @@ class Bench:
             others = {name: self.by_hand(name, agents, factor * count, pause_ms=pause_ms) for name in CLIENTS}
             self._measured[agents, pause_ms] = ours, others
         return self._measured[agents, pause_ms]
-
-
-@pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
-    """A node of its own, and the model server."""
-    with module("turn_server") as server:
-        assert server.stdout is not None
-        url = f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
-        node = BenchNode("local", _PROVIDER.format(url))
-        with node:
-            yield Bench(node, url)
-        server.communicate()
-
-
-@pytest.mark.parametrize("pause_ms", [0, pytest.param(50, marks=pytest.mark.long)])
-@pytest.mark.parametrize("agents", CROWDS)
-def test_step(bench: Bench, report: Report, agents: int, pause_ms: int) -> None:
-    ours, others = bench.both(agents, pause_ms)
-    alone = agents == 1
-    floors = [Floor(FLOORS[name], o.p50_s if alone else o.each_s) for name, o in others.items()]
-    report(
-        f"a step, {crowd(agents)}, model at {pause_ms} ms",
-        ours.took_s if alone else [ours.each_s],
-        floors,
-        aim="" if pause_ms else AIMS.get(agents, ""),
-        lag_ms=bench.node.loop_lag_p99_ms,
-        unit="duration" if alone else "rate",
-    )
-
-
-@pytest.mark.parametrize("what", ["node", "gateway", "archive", "worker", "cell"])
-@pytest.mark.parametrize("agents", CROWDS)
-def test_processor_time(bench: Bench, report: Report, agents: int, what: str) -> None:
-    ours, others = bench.both(agents, 0)
-    beside = ("httpx", "gateway") if what == "node" else ("gateway",)
-    report(
-        f"processor time of a step, {what}, {crowd(agents)}",
-        [ours.processor_s[what]],
-        [Floor(FLOORS[name], others[name].processor_s["by hand"]) for name in beside],
-        aim="the httpx loop's" if what == "node" else "",
-    )
-
-
-@pytest.mark.parametrize("kib", [1, 64, 512])
-def test_context(bench: Bench, report: Report, kib: int) -> None:
-    ours = bench.steps(1, CONTEXT_STEPS, context_bytes=kib * KIB)
-    others = {name: bench.by_hand(name, 1, CONTEXT_STEPS, context_bytes=kib * KIB) for name in CLIENTS}
-    report(
-        f"a step, context of {kib} KiB",
-        ours.took_s,
-        [Floor(FLOORS[name], other.p50_s) for name, other in others.items()],
-        lag_ms=bench.node.loop_lag_p99_ms,
-    )
-
-
-@pytest.mark.parametrize("kib", [1, pytest.param(512, marks=pytest.mark.long)])
-def test_processor_time_of_the_node_with_a_context(bench: Bench, report: Report, kib: int) -> None:
-    ours = bench.steps(1, CONTEXT_STEPS, context_bytes=kib * KIB)
-    other = bench.by_hand("gateway", 1, CONTEXT_STEPS, context_bytes=kib * KIB)
-    report(
-        f"processor time of a step, node, context of {kib} KiB",
-        [ours.processor_s["node"]],
-        [Floor(FLOORS["gateway"], other.processor_s["by hand"])],
-        aim="512 KiB: 1.5 x 1 KiB" if kib > 1 else "",
-    )
-
-
-@pytest.mark.parametrize("what", ["turns of the loop", "futex", "fdatasync", "pwrite", "sends", "receives"])
-def test_system_calls(bench: Bench, report: Report, what: str) -> None:
-    if STRACE is None:
-        pytest.skip("strace is not installed")
-    ours, other = bench.system_calls()
-    report(
-        f"{what} of the node a step",
-        [ours[what]],
-        [Floor(FLOORS["gateway"], round(other[what], 1))],
-        aim=COUNT_AIMS.get(what, ""),
-        unit="count",
-    )
-
-
-@pytest.mark.parametrize("agents", [1, 10])
-def test_switches(bench: Bench, report: Report, agents: int) -> None:
-    [node] = bench.processes()["node"]
-    bench.order(agents, UNMEASURED)
-    before = voluntary_switches(node)
-    bench.order(agents, 0)
-    between = voluntary_switches(node)
-    bench.order(agents, COUNTED_STEPS // agents)
-    switches = (voluntary_switches(node) - 2 * between + before) / COUNTED_STEPS
-    report(
-        f"times that threads of the node went to sleep a step, {crowd(agents)}",
-        [switches],
-        [Floor("none", 0.0)],
-        unit="count",
-    )

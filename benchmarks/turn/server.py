@@ -1,8 +1,9 @@
-"""``python -m benchmarks.turn_server``: a model server that wants a tool in each answer, and costs little.
+"""``python -m benchmarks.turn.server``: a model server that wants a tool in each answer, and costs little.
 
 It prints its port, then serves ``POST .../chat/completions`` until its standard input ends. The answer is a stream,
-as a provider sends it: the call of ``act`` in pieces, usage, the end marker. It comes at once, after as many
-milliseconds as the name of the model says (``pause-50``).
+as a provider sends it: the call of ``act`` in pieces, each time with other arguments, usage, the end marker. It comes
+at once, after as many milliseconds as the name of the model says (``pause-50``). With a number of rounds in the name
+(``pause-50-rounds-20``) it is words once so many answers stand in the conversation.
 """
 
 from __future__ import annotations
@@ -11,33 +12,40 @@ import asyncio
 import json
 import os
 import re
+from itertools import count
+from typing import Any
 
 from tests.servers.model_server import stream_chunks
 
 MODEL = "pause-{}"
-_PAUSE = re.compile(rb'"model": ?"pause-(\d+)"')
+AGENT_MODEL = "pause-{}-rounds-{}"
+_MODEL = re.compile(rb'"model": ?"pause-(\d+)(?:-rounds-(\d+))?"')
+_ANSWERED = re.compile(rb'"role": ?"assistant"')
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
 )
-_ANSWER = {"tool_calls": [{"name": "act", "arguments": {"text": "x"}}]}
+_NUMBER = b"#" * 9
+_CALL = {"tool_calls": [{"name": "act", "arguments": {"text": "#" * 10}}]}
+_WORDS = {"text": "All that was wanted has been done now."}
 
 
 def _chunk(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
-def answer() -> bytes:
+def answer(said: dict[str, Any]) -> bytes:
     """The whole answer, as it stands on the wire."""
     asked = {"stream_options": {"include_usage": True}}
-    events = [b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in stream_chunks(_ANSWER, asked)]
+    events = [b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in stream_chunks(said, asked)]
     return _HEAD + b"".join(map(_chunk, [*events, b"data: [DONE]\n\n", b""]))
 
 
 class _Connection(asyncio.Protocol):
     """One connection: requests with a body, one after the other."""
 
-    ANSWER = answer()
+    CALL, WORDS = answer(_CALL), answer(_WORDS)
+    NUMBERS = count()
 
     def __init__(self) -> None:
         self._held = bytearray()
@@ -53,14 +61,19 @@ class _Connection(asyncio.Protocol):
         length = _LENGTH.search(self._held, 0, body)
         if length is None or len(self._held) < body + int(length[1]):
             return
-        pause = _PAUSE.search(self._held, body, body + 100)
-        assert pause is not None, "the model's name must come first and say a pause"
-        pause_ms = int(pause[1])
+        model = _MODEL.search(self._held, body, body + 100)
+        assert model is not None, "the model's name must come first and say a pause"
+        pause_ms, said = int(model[1]), self._answer(model[2])
         del self._held[: body + int(length[1])]
         if pause_ms:
-            asyncio.get_running_loop().call_later(pause_ms / 1000, self._transport.write, self.ANSWER)
+            asyncio.get_running_loop().call_later(pause_ms / 1000, self._transport.write, said)
         else:
-            self._transport.write(self.ANSWER)
+            self._transport.write(said)
+
+    def _answer(self, rounds: bytes | None) -> bytes:
+        if rounds is not None and len(_ANSWERED.findall(self._held)) >= int(rounds):
+            return self.WORDS
+        return self.CALL.replace(_NUMBER, b"%09d" % next(self.NUMBERS))
 
 
 async def serve() -> None:
