@@ -22,6 +22,8 @@ from cognition.context import (
     record_bytes,
 )
 
+SURE = 0.9
+"""Of a window what counts as room: most estimates are too low by less than the rest."""
 KEEP = 0.75
 """What is left of the room once something had to be dropped."""
 LEFT_OUT = "some messages that stood here were left out: not all of them fit into the model's window"

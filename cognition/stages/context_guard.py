@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cognition.context import Record, node_note
+from cognition.guard.admission import fault_of, with_attachments
 from cognition.guard.guard import MESSAGE_NOTE, REFUSED, guarded_message, guarded_result
 from cognition.recall.context import TOOL as RECALL_TOOL
 from cognition.recall.context import recall_call, recall_records
@@ -19,6 +20,10 @@ from cognition.turn.outcome import Abort, Continue, Outcome
 
 async def context_guard(turn: AgentTurn) -> Outcome:
     turn = await prompted(turn)
+    attachments = turn.message.inbound.attachments if turn.message.inbound is not None else ()
+    if fault := fault_of(turn.message.text, attachments, turn.guard):
+        turn.sys.log(f"guard: {fault}")
+        return Abort(fault)
     guarded = guarded_message(turn.message.text, turn.guard)
     if guarded.signals:
         turn.sys.log(f"injection: the message ({guarded.why})")
@@ -26,6 +31,11 @@ async def context_guard(turn: AgentTurn) -> Outcome:
             return Abort(REFUSED.format(signals=guarded.why))
         if turn.guard.injection == "strip":
             turn = replace(turn, exchange=({**turn.question, "content": guarded.text}, *turn.exchange[1:]))
+    if attachments:
+        text, signals = with_attachments(str(turn.question["content"]), attachments, turn.guard)
+        turn = replace(turn, exchange=({**turn.question, "content": text}, *turn.exchange[1:]))
+        if signals:
+            turn.sys.log(f"injection: an attachment ({signals})")
     noted = turn.guard.injection == "flag" and guarded.signals
     notes = (node_note(MESSAGE_NOTE.format(signals=guarded.why)),) if noted else ()
     context = (*bare_context(turn), *notes, *await _recalled(turn))

@@ -38,7 +38,7 @@ from cognition.execution.shape import Shape, shape_of
 from cognition.execution.spoken import spoken
 from cognition.forerunner import note_of
 from cognition.guard.guard import MESSAGE_NOTE, REFUSED, guarded_message, guarded_result
-from cognition.guard.window import ContextOverflow, fitted
+from cognition.guard.window import SURE, ContextOverflow, fitted
 from cognition.prompt.shown import sections_of
 from cognition.stages.context_guard import bare_context
 from cognition.turn.agent_turn import AgentTurn, Reply
@@ -270,7 +270,7 @@ class _Loop:
         window = self._turn.context_window or config.context_window
         if not window:
             return None
-        room = window - config.max_tokens - self._turn.loadable.total(tools)
+        room = int(SURE * (window - config.max_tokens)) - self._turn.loadable.total(tools)
         fit = fitted(self._shown, self._turn.question, room)
         if isinstance(fit, ContextOverflow):
             return fit
