@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cognition.context import Record, estimate_tokens
-from cognition.history.summary import is_undone
+from cognition.history.summary import SOURCE_BYTES, is_undone
 
 ANSWER_TOKENS = 4_096
 FULL = 0.7
@@ -22,6 +22,11 @@ _BREAKER = "compaction"
 def limit_of(window: int, system: Sequence[Record]) -> int:
     """Tokens of history from which a session is compacted; 0: nobody knows the window, or it leaves nothing."""
     return max(0, int(FULL * (window - sum(map(estimate_tokens, system)) - ANSWER_TOKENS)))
+
+
+def source_bytes(window: int) -> int:
+    """How much of a session a model of that window is shown to summarise: what half of it takes; 0: nobody knows it."""
+    return min(SOURCE_BYTES, 2 * window) if window else SOURCE_BYTES
 
 
 def recent_of(exchanges: Sequence[list[Record]]) -> int:

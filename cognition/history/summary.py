@@ -93,10 +93,10 @@ def cut_at(records: Sequence[Record], exchanges: int) -> int:
     return begins[-exchanges] if 0 < exchanges <= len(begins) else len(records)
 
 
-def source_of(before: Summary | None, records: Sequence[Record]) -> str:
+def source_of(before: Summary | None, records: Sequence[Record], most_bytes: int = SOURCE_BYTES) -> str:
     """What a model is to summarise, one line of JSON for each record, the oldest first; bounded, its end kept."""
     first = [] if before is None else [_line("earlier summary", before.text)]
-    left = SOURCE_BYTES - sum(map(_bytes, first))
+    left = most_bytes - sum(map(_bytes, first))
     lines: list[str] = []
     for record in reversed(records):
         told = list(_told(record))

@@ -16,7 +16,14 @@ from dataclasses import dataclass, replace
 from cognition.config.agent_config import HistoryConfig
 from cognition.context import Record, estimate_tokens, node_note, system_records
 from cognition.history.aging import aged
-from cognition.history.compaction import REST_TURNS, breaker_record, is_left_alone, limit_of, recent_of
+from cognition.history.compaction import (
+    REST_TURNS,
+    breaker_record,
+    is_left_alone,
+    limit_of,
+    recent_of,
+    source_bytes,
+)
 from cognition.history.deeds import MOST_BYTES, digest, not_shown
 from cognition.history.extract import extract
 from cognition.history.repair import repaired
@@ -153,7 +160,7 @@ async def _summarised(
     """A part of the session in a model's words, or where it ``must`` be and the model gives none, by how each message
     began; None where there is none, or it takes no less. The turn then has what the session is to keep of it.
     """
-    source = source_of(part.before, part.records)
+    source = source_of(part.before, part.records, source_bytes(window_of(turn)))
     first = summary_of("", part.records, part.behind)
     told = Compaction(
         "started", len(part.records), first.sha256, part.turn_at(0), part.turn_at(-1), before=part.tokens

@@ -95,7 +95,7 @@ PARTS = (
     Part("chaos", "300 agents on Ray: cells, workers, Ray, placer, node killed; cancels, stops", 6, prove_chaos),
     Part("agents", "two hundred agents at once", 2,
          lambda console, seed, quick: prove_agents(console, quick)),
-    Part("deeds", "300 turns with compactions: what was done is known and done once; 2,000 turns cost the same", 3,
+    Part("deeds", "300 turns with compactions: what was done is known and done once; 2,000 turns cost the same", 6,
          prove_deeds),
     Part("scale", "1,000, 10,000 and 50,000 idle agents on one node, in a table", 3,
          lambda console, seed, quick: prove_scale(console, quick)),

@@ -311,6 +311,9 @@ def test_without_an_answer_of_the_model_a_compaction_is_made_of_beginnings() -> 
     here = node(exchanges(10, 400), ModelAnswer("error", "down"))
     turn = windowed(here, 5_000)
     assert shown(turn)[0].startswith(f"{BEGINS}user: q0xx") and len(turn.history) == 8
+    assert sum(map(estimate_tokens, here.requests[0].messages)) < 5_000, (
+        "this question has to fit the window too"
+    )
     assert [each.state for each in here.compactions] == ["started", "done"]
     assert "down" in here.compactions[1].why and here.compactions[1].facts == ()
 
@@ -343,6 +346,7 @@ def test_a_history_of_a_hundred_thousand_messages_and_a_message_of_five_megabyte
     here = node(exchanges(50_000))
     turn = windowed(here, 8_000)
     assert len(turn.history) <= MESSAGES + 4 and len(here.requests) == 1  # the notes beside them
+    assert len(here.requests[0].messages[1]["content"]) < 16_500
     large = node([*exchanges(3), user("x" * 5_000_000), assistant("a")])
     turn = windowed(large, 8_000)
     assert sum(map(estimate_tokens, turn.history)) <= 100_000
