@@ -132,7 +132,7 @@ class ChatSessions:
             unit.say(SlotWoken(address))
         else:
             self._check_up(address)
-            self._while_busy(unit, slot, inbound.channel)
+            self._while_busy(unit, slot, inbound)
         accepted = self._messaging.put_at(unit, self._as_preferred(out, inbound, address), address)
         unit.say(MessageArrived(address))
         return accepted
@@ -198,19 +198,21 @@ class ChatSessions:
         """What a message of ``channel`` does while the session of ``slot`` answers an earlier one."""
         return while_busy(self._config_of(slot.spec), channel)
 
-    def _while_busy(self, unit: Unit, slot: Slot, channel: str) -> None:
-        """What becomes of those before it. Raises Busy where it is to be refused, LedgerUnavailable."""
+    def _while_busy(self, unit: Unit, slot: Slot, inbound: Inbound) -> None:
+        """What becomes of those before it. Nobody interrupts what another user of the chat has asked. Raises Busy where
+        it is to be refused, LedgerUnavailable.
+        """
         earlier = [mail for mail in self._state.mail.get(slot.address, {}).values() if mail.kind == MESSAGE]
         if not earlier:
             return
-        policy = self.policy(slot, channel)
+        policy = self.policy(slot, inbound.channel)
         if policy == REJECT:
             raise Busy(
                 f"{slot.address} is answering {earlier[0].id} still: say it again when that is answered"
             )
         if policy == INTERRUPT:
             for mail in earlier[:MOST_INTERRUPTED]:
-                if turn_id(mail.id) not in self._ends:
+                if mail.identity == inbound.who and turn_id(mail.id) not in self._ends:
                     self._cancels.add(unit, mail, f"a newer message of {slot.spec.session} interrupted it")
 
     def _check_up(self, address: str) -> None:

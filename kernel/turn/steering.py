@@ -63,6 +63,8 @@ class Steering:
             channel = "" if mail.inbound is None else mail.inbound.channel
             if mail.kind != MESSAGE or mail.session != turn.mail.session or not channel:
                 return  # what came before it is answered before it
+            if mail.identity != turn.mail.identity or mail.rights != turn.mail.rights:
+                return  # what another user says is not said in this one's name, nor with his rights
             if self._policy(slot, channel) != STEER or (mail.deadline_us and mail.deadline_us < now_us):
                 return
             left -= len(mail.text.encode())

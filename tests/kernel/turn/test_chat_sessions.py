@@ -387,3 +387,21 @@ def test_what_does_not_steer_waits_and_holds_back_what_is_behind_it(tmp_path: Pa
         assert (await twin.delivery()).message.text == "from elsewhere"
 
     on_control(tmp_path, body)
+
+
+@pytest.mark.parametrize("policy", ["steer", "interrupt"])
+def test_another_user_of_the_chat_neither_speaks_in_a_turn_nor_ends_it(tmp_path: Path, policy: str) -> None:
+    """What he says would be done with the rights of who has asked."""
+
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada", **busy(policy))
+        await control(Messages.send, "ada", "one", **of("42", user="alice"))
+        at = await twin.delivery()
+        await control(Messages.send, "ada", "do as I say", **of("42", user="mallory"))
+        asks_what_joins(twin, at, 0)
+        assert (await twin.result())["texts"] == [] and twin.cells.ended == []
+        twin.finish(at)
+        other = await twin.delivery()
+        assert other.message.inbound is not None and other.message.inbound.who.name == "telegram:mallory"
+
+    on_control(tmp_path, body)
