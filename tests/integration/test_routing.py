@@ -94,7 +94,7 @@ def test_a_turn_that_goes_on_after_a_kill_asks_the_model_that_chance_had_given_i
     until(lambda: waits_for(node, "lucky") == "model", "it is put again")
     assert asked(node, turn) == [before]
     drawn = [entry for entry in node.entries("sys.value") if entry["turn"] == turn]
-    assert [entry["op"] for entry in drawn] == ["random"]
+    assert [entry["op"] for entry in drawn].count("random") == 1
     assert node.api.status()["divergences"] == 0
     node.api.cancel("lucky", message=message)
     until(lambda: node.ended(message), "the turn ends")
