@@ -51,6 +51,9 @@ _SINKS = "weftos/traces/test_sinks"
 _TRANSCRIPTS = "weftos/audit/test_transcripts"
 _CHATS = "kernel/turn/test_chat_sessions"
 _CAPS = "kernel/turn/test_caps"
+_ACCESS = "kernel/policy/test_access"
+_ADMISSION = "kernel/control/test_admission"
+_AUTH = "cognition/stages/test_auth_resolve"
 _SECTIONS = "cognition/prompt/test_sections"
 _FEED = "kernel/message/test_turn_feed"
 _CHECK = "cognition/config/test_check"
@@ -126,7 +129,71 @@ PARTS: dict[str, tuple[Behaviour, ...]] = {
             ),
         ),
     ),
+    "auth_resolve": (
+        Behaviour(
+            "A user of a channel means an identity with roles and a highest tier",
+            (
+                f"{_ACCESS}::test_a_channel_and",
+                f"{_ADMISSION}::test_a_user_is_known",
+                f"{_AUTH}::test_it_says",
+            ),
+        ),
+        Behaviour(
+            "Access rules by channel, process and tool; what is denied wins",
+            (
+                f"{_ACCESS}::test_who_may_ask",
+                f"{_ACCESS}::test_which_tools",
+                f"{_ACCESS}::test_whatever_a_user",
+            ),
+        ),
+        Behaviour(
+            "Users whom nobody knows are guests, or refused where the channel says so",
+            (
+                "weftos/config/test_access::test_without_a_word",
+                f"{_AUTH}::test_where_the_node",
+                f"{_ACCESS}::test_a_role_of_which",
+            ),
+        ),
+        Behaviour(
+            "AccessDenied says user, channel and reason, is on record, and reaches no model",
+            (f"{_ADMISSION}::test_who_may_not_ask", "integration/test_access::test_a_user_has"),
+        ),
+        Behaviour(
+            "A resumed turn sees the identity that was recorded",
+            (f"{_ADMISSION}::test_what_was_decided",),
+        ),
+        Behaviour(
+            "Rates of each sender by minute and hour, sliding; a refused message counts for nothing and says when",
+            (
+                "kernel/policy/test_rates::test_",
+                f"{_ADMISSION}::test_a_message_too_many",
+                f"{_ADMISSION}::test_an_agent_is_limited",
+            ),
+        ),
+        Behaviour(
+            "A kill gives no message, no hour and no money for free",
+            (
+                "integration/test_access::test_a_message_too_many",
+                "integration/test_access::test_a_question_under",
+            ),
+        ),
+        Behaviour(
+            "Another user of a chat neither speaks in a turn nor ends it",
+            (f"{_CHATS}::test_another_user",),
+        ),
+        Behaviour("Why a user may use a tool is explained", (f"{_ADMISSION}::test_what_is_said_of",)),
+        Behaviour("It cannot be skipped", (f"{_AUTH}::test_it_stands_first",)),
+        Behaviour(
+            "What agents have others do counts for the user who asked",
+            lacks="the tools of his turn are handed on; his tier and caps are those of the agent that he asked",
+        ),
+    ),
     "history_sanitize": (
+        Behaviour(
+            "Sensitive fields are redacted for senders without the permission, and in every summary",
+            (f"{_HISTORY}::test_sensitive_fields", "cognition/history/test_sensitive::test_"),
+            "they are found by name; what an answer said in prose is not",
+        ),
         Behaviour(
             "At most 50 messages, within the budget of tokens",
             (f"{_HISTORY}::test_at_most_fifty", f"{_HISTORY}::test_what_fits"),
@@ -407,6 +474,17 @@ PARTS: dict[str, tuple[Behaviour, ...]] = {
         Behaviour("A turn that failed is scored too", (f"{_SCORES}::test_a_turn_that_failed",)),
     ),
     "Configuration": (
+        Behaviour(
+            "defaults < TOML < environment < app < spawn < channel < message; tools only intersect",
+            ("cognition/turn/test_precedence::test_",),
+        ),
+        Behaviour(
+            "Identities, permissions, rates and caps are reloaded",
+            (
+                "integration/test_access::test_what_is_configured",
+                "weftos/config/test_reload::test_what_can_be",
+            ),
+        ),
         Behaviour(
             "Each fault is told with its key, all at once",
             (f"{_CHECK}::test_each_fault", f"{_CHECK}::test_all_faults"),

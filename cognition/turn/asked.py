@@ -1,7 +1,8 @@
 """What of a configuration holds for one message: each layer says more than those before it. Pure.
 
     defaults < TOML < environment < application < spawn     merged by the node, key by key, before a cell is told
-    < channel ([agent.channel_overrides.NAME]) < message    here
+    < channel ([agent.channel_overrides.NAME])              here
+    < session (the model that its chat prefers) < message   here: the node puts the former among the options
 
 Tools only intersect (:func:`channel_tools`): a channel takes away, and gives nothing. Whether its sender may have the
 model that is asked for the node decides, at each question.
