@@ -51,7 +51,9 @@ def record_bytes(record: Record) -> int:
 
 
 def _bytes(value: Any) -> int:
-    return len(value.encode("utf-8", "replace")) if isinstance(value, str) else 0
+    if not isinstance(value, str):
+        return 0
+    return len(value) if value.isascii() else len(value.encode("utf-8", "replace"))
 
 
 def is_message(record: Record) -> bool:

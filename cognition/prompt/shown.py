@@ -7,7 +7,7 @@ says: what stands before the message is the history, what stands behind it is of
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from itertools import groupby
 
 from cognition.context import Record, estimate_tokens, is_node_note
 from cognition.prompt.sections import BETWEEN, PromptSection
@@ -30,22 +30,25 @@ def sections_of(
 ) -> tuple[Section, ...]:
     """Of the messages ``shown``, in which ``question`` is; ``tool_tokens``: what the tools beside them take."""
     sections: list[Section] = []
-    asked = False
-    for place, record in enumerate(shown):
-        asked = asked or record is question
-        name = _name_of(record, record is question, asked)
+    names = list(_names(shown, question))
+    for name, run in groupby(range(len(shown)), names.__getitem__):
+        places = list(run)
         if name == "system" and prompt:
-            sections += _of_prompt(prompt, place)
+            sections += (section for place in places for section in _of_prompt(prompt, place))
             continue
-        tokens = estimate_tokens(record)
-        last = sections[-1] if sections else None
-        if last is not None and last.name == name and last.first + last.count == place:
-            sections[-1] = replace(last, tokens=last.tokens + tokens, count=last.count + 1)
-        else:
-            sections.append(Section(name, SOURCES.get(name, "node"), tokens, place, 1))
+        tokens = sum(estimate_tokens(shown[place]) for place in places)
+        sections.append(Section(name, SOURCES.get(name, "node"), tokens, places[0], len(places)))
     if tool_tokens:
         sections.append(Section("tools", "registry", tool_tokens, len(shown), 0))
     return tuple(sections[: MOST_SECTIONS - 1] + sections[-1:] if len(sections) > MOST_SECTIONS else sections)
+
+
+def _names(shown: Sequence[Record], question: Record) -> Iterator[str]:
+    """The section that each message is of."""
+    asked = False
+    for record in shown:
+        asked = asked or record is question
+        yield _name_of(record, record is question, asked)
 
 
 def _name_of(record: Record, is_question: bool, asked: bool) -> str:

@@ -78,6 +78,7 @@ class _Loop:
         if LOAD_TOOLS in self._tools:
             self._note(note_of_groups(turn.loadable.tools))
         self.exchange: list[Record] = list(turn.exchange)
+        self._exchange_bytes = sum(map(record_bytes, self.exchange))
 
     async def run(self) -> Reply:
         """Ask and run until there is something to say."""
@@ -129,6 +130,7 @@ class _Loop:
                 self._note(MESSAGE_NOTE.format(signals=guarded.why))
             said: Record = {"role": "user", "content": guarded.text}
             self.exchange.append(said)
+            self._exchange_bytes += record_bytes(said)
             self._shown.append(said)
 
     def _request(self, tools: tuple[str, ...]) -> ModelRequest:
@@ -208,7 +210,8 @@ class _Loop:
             )
         if self._repetition.lost:
             return self._failed(f"I stopped: {UNKNOWN_END} calls named tools that were not offered.")
-        if sum(map(record_bytes, self.exchange)) > bounds.turn_bytes:
+        self._exchange_bytes += sum(map(record_bytes, added))
+        if self._exchange_bytes > bounds.turn_bytes:
             return self._failed(f"The turn grew over {bounds.turn_bytes} bytes and was ended.")
         return None
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgpack
@@ -149,10 +150,11 @@ class Conversation:
         self.packed: list[bytes] = []
         self._digests = b""
 
-    def told(self, messages: list[Any]) -> tuple[list[Any], Terms | None]:
-        """Which of ``messages`` are to be said, in terms of what is known; without terms all of them."""
+    def told(self, messages: Sequence[Any]) -> tuple[list[Any], Terms | None]:
+        """Which of ``messages`` are to be said, as JSON has them, in terms of what is known; without terms all."""
+        messages, packed = self._as_json(messages)
         try:
-            packed = [msgpack.packb(message) for message in messages]
+            packed += [msgpack.packb(message) for message in messages[len(packed) :]]
             digests = self._read(messages, packed)
             known = self._digests or self._read(self._history, [])
         except (TypeError, ValueError, OverflowError):  # no JSON: for the node to refuse, or for the link
@@ -163,6 +165,18 @@ class Conversation:
             return messages, None
         said = [messages[place] for place in new_places(pieces)]
         return said, Terms(len(known) // DIGEST_BYTES, list_hash(known), pieces)
+
+    def _as_json(self, messages: Sequence[Any]) -> tuple[list[Any], list[bytes]]:
+        """The messages as JSON has them, and those packed with which the request before began: they have its bytes, so
+        there is nothing in them that JSON reads otherwise.
+        """
+        packed: list[bytes] = []
+        with suppress(TypeError, ValueError, OverflowError):
+            for message, before in zip(messages, self.packed, strict=False):
+                if msgpack.packb(message) != before:
+                    break
+                packed.append(before)
+        return [*messages[: len(packed)], *map(as_json, messages[len(packed) :])], packed
 
     def _read(self, messages: Sequence[Any], packed: list[bytes]) -> bytes:
         """Their digests. Those that begin like the request before were read then."""

@@ -155,8 +155,7 @@ class CellSyscalls(Syscalls):
         _check_text("ModelRequest", provider=request.provider, model=request.model)
         options = _options_of(request)
         round_ = self._next_round()
-        messages = [as_json(message) for message in request.messages]
-        said, terms = self._conversation.told(messages)
+        said, terms = self._conversation.told(request.messages)
         question = ModelQuestion(
             tuple(said),
             tuple(request.tools),

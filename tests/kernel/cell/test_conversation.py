@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.cell.conversation import (
     Conversation,
+    as_json,
     canonical_json,
     common_messages,
     count_of,
@@ -120,3 +122,34 @@ def test_what_is_no_json_is_left_to_whoever_reads_it(value: Any) -> None:
     said, terms = conversation.told([{"content": "one"}, {"content": 2}])
     assert said == [{"content": 2}]
     assert terms is not None and terms.pieces == [[0, 1], 1]
+
+
+TRICKY: list[dict[Any, Any]] = [
+    {"a": 1},
+    {"a": 1.0},
+    {"a": True},
+    {1: "x"},
+    {"1": "x"},
+    {"a": {2: [1]}},
+    {"a": (1, 2)},
+    {"a": [1, 2]},
+    {"a": float("nan")},
+    {"a": b"x"},
+]
+
+
+@given(st.lists(st.lists(st.sampled_from(TRICKY), max_size=5), max_size=4))
+def test_requests_come_out_as_json_reads_them_however_they_follow_each_other(
+    requests: list[list[Any]],
+) -> None:
+    """What begins like the request before is not looked through again; that must not be seen."""
+    conversation, known = Conversation([]), list[Any]()
+    for request in requests:
+        said, terms = conversation.told(request)
+        whole = said if terms is None else [one for part in parts(terms.pieces, known, said) for one in part]
+        read = [as_json(message) for message in request]
+        assert repr(whole).replace("(", "[").replace(")", "]") == repr(read).replace("(", "[").replace(
+            ")", "]"
+        )
+        if terms is not None or conversation.packed == [msgpack.packb(message) for message in read]:
+            known = whole
