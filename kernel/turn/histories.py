@@ -31,7 +31,11 @@ class Histories:
 
     def addition(self, turn: Turn, records: list[dict[str, Any]]) -> StateChange:
         """The record of what ``turn`` leaves."""
-        key, bounds = (turn.address, turn.mail.session), self._bounds
+        return self.added((turn.address, turn.mail.session), records)
+
+    def added(self, key: Key, records: list[dict[str, Any]]) -> StateChange:
+        """The record of what a session has beside from now on, as if a turn had left it."""
+        bounds = self._bounds
         limits = bounds.session_records, bounds.session_bytes
         size = len(remembered(records, 0))
         turns = self._sessions.turns_with(key, len(records), size, limits)

@@ -24,7 +24,7 @@ unpark restart suspend resume
 tools trace
 publish broadcast topics/list topics/subscribe topics/unsubscribe
 context deadletters/list deadletters/show deadletters/replay deadletters/drop doubts/list doubts/resolve doubts/show
-sessions/export sessions/import sessions/search sessions/list sessions/show sessions/delete
+sessions/export sessions/import sessions/search sessions/list sessions/show sessions/delete sessions/undo
 divergences/list divergences/show divergences/decide policy/explain budget/show budget/grant
 memory/add memory/search memory/show memory/forget memory/stats memory/reindex
 chain/status chain/log chain/show chain/why chain/verify chain/key chain/rotate chain/erase

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from chain.entry.draft import StateChange
 from kernel.control.asked import Asked
@@ -19,6 +20,7 @@ from kernel.operations.turns.sessions import (
     SessionShown,
     SessionState,
     ShowSession,
+    SummaryUndone,
 )
 from kernel.slices.mailboxes import Mail
 from kernel.slices.tree.slots import Slot
@@ -39,6 +41,7 @@ class SessionControl:
             Sessions.list.by(self.list),
             Sessions.show.by(self.show),
             Sessions.delete.by(self.delete),
+            Sessions.undo.by(self.undo),
         )
 
     async def list(self, asked: Asked, request: OfTarget) -> list[SessionRow]:
@@ -82,6 +85,26 @@ class SessionControl:
             await self._kernel.recorder.barrier()
         return told
 
+    async def undo(self, asked: Asked, request: OfSession) -> SummaryUndone:
+        """Raises NotFound, Busy."""
+        slot = self._slot(request)
+        key = (slot.address, request.session)
+        if self._state.turns.in_session(key):
+            raise Busy(
+                f"session {request.session} of {slot.address} is being answered: wait for the end of that"
+            )
+        kept = self._state.sessions.get(key)
+        found = None if kept is None else _newest_summary(kept.history())
+        if found is None:
+            raise NotFound(f"session {request.session} of {slot.address} has no summary that could be undone")
+        sha256, records = found
+        asked.record(target=request.named, address=slot.address, session=request.session, sha256=sha256)
+        told = {"role": "assistant", "content": "", "internal": True, "undone": sha256}
+        with ledger_errors():
+            self._kernel.recorder.commit([self._kernel.turns.histories.added(key, [told])])
+            await self._kernel.recorder.barrier()
+        return {"session": request.session, "address": slot.address, "sha256": sha256, "records": records}
+
     def _mail(self, address: str) -> Iterable[Mail]:
         box: Mapping[str, Mail] = self._state.mail.get(address, {})
         return box.values()
@@ -123,3 +146,16 @@ class SessionControl:
         if self._kernel.live.at(slot.address) is None:
             return "starting"
         return "busy" if turn else "running"
+
+
+def _newest_summary(history: Sequence[Mapping[str, Any]]) -> tuple[str, int] | None:
+    """Of the newest summary that is not undone the SHA-256 of what it is of, and how many records those were."""
+    undone = {record.get("undone") for record in history}
+    for record in reversed(history):
+        told = record.get("summary")
+        if record.get("internal") is not True or not isinstance(told, Mapping):
+            continue
+        sha256, records = told.get("sha256"), told.get("records")
+        if isinstance(sha256, str) and type(records) is int and sha256 not in undone:
+            return sha256, records
+    return None

@@ -58,6 +58,15 @@ class SessionDeleted(TypedDict):
     removed: bool
 
 
+class SummaryUndone(TypedDict):
+    """The summary, by the SHA-256 of what it is of, and how many records those were."""
+
+    session: str
+    address: str
+    sha256: str
+    records: int
+
+
 class Sessions(Noun):
     """Conversations of a process."""
 
@@ -83,4 +92,13 @@ class Sessions(Noun):
         "Forget a session in which nothing is being answered; the process of a chat goes with it. What the ledger has "
         "of it stays: `erase` takes that away.",
         recorded="delete_session",
+    )
+    undo = Operation(
+        "POST",
+        "/sessions/{target:path}/undo",
+        OfSession,
+        SummaryUndone,
+        "Have the newest summary of a session be as if it were not: what it is of is shown again, as far as it is "
+        "kept, and the session is put into fewer words no sooner than some turns later.",
+        recorded="undo_summary",
     )

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from kernel.abi import TurnResult
 from kernel.bounds import Bounds
+from kernel.cells.cell_events import TurnDone
 from kernel.errors import Busy, NotFound
 from kernel.operations.messages import Messages
 from kernel.operations.spawning import Spawning
@@ -136,5 +138,33 @@ def test_a_session_that_is_idle_is_deleted_with_its_process(tmp_path: Path) -> N
         await until(lambda: twin.kernel.state.in_flight == 0)
         assert (await control(Sessions.delete, CHAT, "telegram:42"))["removed"] is True
         assert CHAT not in twin.kernel.state.slots and twin.kernel.live.at(CHAT) is None
+
+    on_control(tmp_path, body)
+
+
+def test_the_newest_summary_is_undone_and_then_the_one_before(tmp_path: Path) -> None:
+    def summary(name: str) -> dict[str, Any]:
+        told = {"text": name, "kept": 2, "records": 4, "sha256": name}
+        return {"role": "assistant", "content": "", "internal": True, "summary": told}
+
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
+        await twin.send("ada")
+        at = await twin.delivery()
+        twin.say(TurnDone(at.pid, at.turn, TurnResult("", (summary("s1"), summary("s2")))))
+        await twin.send("ada")
+        open_one = await twin.delivery()
+        with pytest.raises(Busy, match="is being answered"):
+            await control(Sessions.undo, "ada", "main")
+        twin.finish(open_one)
+        for name in ("s2", "s1"):
+            told = await control(Sessions.undo, "ada", "main")
+            assert (told["sha256"], told["records"]) == (name, 4)
+        with pytest.raises(NotFound, match="no summary that could be undone"):
+            await control(Sessions.undo, "ada", "main")
+        [before, *undone] = [
+            r for r in twin.kernel.state.sessions["/user/ada", "main"].history() if "undone" in r
+        ]
+        assert before["undone"] == "s2" and [r["undone"] for r in undone] == ["s1"]
 
     on_control(tmp_path, body)

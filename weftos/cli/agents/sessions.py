@@ -174,6 +174,19 @@ def delete_session(target: Target, session: OfAgent, data: Data = None, as_json:
     out.say(f"{done['address']} has forgotten session {done['session']} ({done['records']} records){gone}")
 
 
+@sessions.command("undo")
+def undo_summary(target: Target, session: OfAgent, data: Data = None, as_json: AsJson = False) -> None:
+    """Undo the newest summary of one: what it is of is shown to the model again, as far as it is kept."""
+    out = Output(as_json)
+    with client(data) as node:
+        done = node.sessions.undo(target, session)
+    out.document(done)
+    out.say(
+        f"the summary of {done['records']} records of {done['address']} {done['session']} is undone; what it is of is "
+        "shown again, as far as it is kept and there is room"
+    )
+
+
 def _line(record: Fields) -> str:
     content = record.get("content")
     calls = record.get("tool_calls")
