@@ -150,7 +150,7 @@ class Conversation:
         self.packed: list[bytes] = []
         self._digests = b""
 
-    def told(self, messages: Sequence[Any]) -> tuple[list[Any], Terms | None]:
+    def told(self, messages: list[Any]) -> tuple[list[Any], Terms | None]:
         """Which of ``messages`` are to be said, as JSON has them, in terms of what is known; without terms all."""
         messages, packed = self._as_json(messages)
         try:

@@ -155,7 +155,7 @@ class CellSyscalls(Syscalls):
         _check_text("ModelRequest", provider=request.provider, model=request.model)
         options = _options_of(request)
         round_ = self._next_round()
-        said, terms = self._conversation.told(request.messages)
+        said, terms = self._conversation.told(list(request.messages))
         question = ModelQuestion(
             tuple(said),
             tuple(request.tools),
