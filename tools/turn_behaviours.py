@@ -590,7 +590,11 @@ PARTS: dict[str, tuple[Behaviour, ...]] = {
     "What is seen of a turn": (
         Behaviour(
             "Events in one order; who is late, comes again, or comes after a restart sees the same",
-            (f"{_FEED}::test_the_order_of_one_call", f"{_SEEN}::test_a_turn_of_a_killed_node"),
+            (
+                f"{_FEED}::test_the_order_of_one_call",
+                f"{_SEEN}::test_a_turn_of_a_killed_node",
+                "weftos/api/test_api::test_who_comes_again",
+            ),
             "`otr_blocked` and `approval_required` are names once somebody emits them",
         ),
         Behaviour(

@@ -313,6 +313,26 @@ def test_a_follower_that_leaves_ends_its_stream_in_the_node(node: Client, twin: 
     assert twin.stream_closed.wait(HANG_S)
 
 
+def test_who_comes_again_for_the_events_of_a_turn_says_what_he_has_seen(twin: Twin, data: Path) -> None:
+    with raw(data) as http:
+        head = {"last-event-id": "t7/4", "accept": "text/event-stream"}
+        answer = http.get("/v1/turns/t7/events", headers=head)
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        first, second, _ = answer.text.split("\n\n")
+        assert first.splitlines()[:2] == ["id: t7/0", "event: llm_token"]
+        assert json.loads(first.splitlines()[2].removeprefix("data: "))["data"] == {"text": "a\nb"}
+        assert second.splitlines()[0] == "event: lost", "which has no id: it is none of the turn"
+        assert twin.calls == [("events", "t7", 0, True, "t7/4")]
+        lines = http.get("/v1/turns/t7/events", params={"start": 3}).text.splitlines()
+        assert [json.loads(line)["offset"] for line in lines] == [3, 4]
+        for wrong in ("garbage", "t8/4", "t7/-1", "t7/" + "9" * 40, "x" * 500):
+            refused = http.get("/v1/turns/t7/events", headers={"last-event-id": wrong})
+            assert refused.status_code == 422 and "last_event_id" in refused.json()["error"]["message"]
+        twin.failure = NotFound("nothing is kept")
+        broken = http.get("/v1/turns/t7/events", headers={"accept": "text/event-stream"}).text
+        assert 'event: fault\ndata: {"error":{"code":"not_found"' in broken
+
+
 def test_a_node_that_stops_ends_open_streams(twin: Twin) -> None:
     with served(twin) as data:
         client = Client(data)

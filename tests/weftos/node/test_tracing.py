@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,10 @@ import weftos.node.tracing
 from chain.entry.entry import ZERO_HASH, Entry
 from chain.journal.group import Group
 from chain.journal.sequencer import Written
-from cognition.config.trace_config import TraceConfig, trace_faults
+from cognition.config.agent_config import AgentConfig
+from cognition.config.check import parse
+from cognition.config.trace_config import NodesAgentConfig, TraceConfig, trace_faults
+from cognition.errors import ConfigurationError
 from kernel.helper.helper import Answered, HelperLost
 from tests.kernel.slices.told import Told
 from weftos.node.tracing import TraceExport
@@ -149,3 +153,20 @@ def test_prompts_are_in_it_only_where_that_is_wanted_and_so_is_a_share_of_traces
 def test_what_does_not_go_together_is_said_before_there_is_a_trace(config: dict[str, Any], said: str) -> None:
     (fault,) = trace_faults(TraceConfig(**config))
     assert said in fault
+
+
+def test_every_key_is_read_from_the_file_and_none_is_a_processs_own() -> None:
+    keys = {
+        "enabled": False,
+        "export": "otlp",
+        "endpoint": "https://h/v1/traces",
+        "sample_rate": 0.25,
+        "include_prompts": True,
+    }
+    read = parse(NodesAgentConfig, {"temperature": 0.1, "trace": keys}, "agent").trace
+    assert asdict(read) == keys and read.sink == "", "it is not enabled"
+    assert [replace(read, enabled=True, export=export).sink for export in ("none", "file", "otlp", "jaeger")] == [
+        "", "file", "otlp", "otlp",
+    ]  # fmt: skip
+    with pytest.raises(ConfigurationError, match="trace"):
+        parse(AgentConfig, {"trace": keys}, "agent configuration")

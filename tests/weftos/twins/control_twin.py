@@ -202,6 +202,19 @@ def _child(name: str) -> dict[str, Any]:
     }
 
 
+class TwinTurns:
+    """Two events, or an error behind the first; as of :class:`Twin`."""
+
+    def __init__(self, note: Callable[..., None]) -> None:
+        self._note = note
+
+    async def events(self, turn: str, start: int, follow: bool, last_event_id: str) -> AsyncIterator[Any]:
+        head = {"turn": turn, "time_us": 1, "step": ""}
+        yield {**head, "offset": start, "event": "llm_token", "data": {"text": "a\nb"}}
+        self._note("events", turn, start, follow, last_event_id)
+        yield {**head, "offset": start + 1, "event": "lost", "data": {"from": 1, "to": 2}}
+
+
 class Twin:
     """Control, in memory. ``calls`` holds what was asked, with the operator where the operation is recorded.
 
@@ -219,6 +232,7 @@ class Twin:
         self.stopping = threading.Event()
         self.kept = True  # of a slot that is stopped
         self.memory = TwinMemory(self._note)
+        self.turns = TwinTurns(self._note)
         self.erasure = TwinErasure(self._note)
         self.keys = TwinKeys(self._note)
         self.doubts = TwinDoubts(self._note)
