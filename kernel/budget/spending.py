@@ -138,15 +138,18 @@ class CostCaps:
 
     def scopes(self, sender: str, model: str) -> tuple[Scope, ...]:
         """What a question of ``sender`` to ``model`` counts in."""
-        found = []
-        tier = self.tier_of.get(model, "")
-        if tier in self.tiers:
-            found.append(Scope(f"tier {tier}", self.tiers[tier]))
-        globs = [each for each in self.senders if each == sender or fnmatchcase(sender, each)]
-        if globs:
-            nearest = sender if sender in globs else min(globs, key=lambda each: (-len(each), each))
-            found.append(Scope(f"sender {sender}", self.senders[nearest]))
-        return tuple(found)
+        names = f"tier {self.tier_of.get(model, '')}", f"sender {sender}"
+        return tuple(Scope(name, cap) for name in names if (cap := self.cap(name)) is not None)
+
+    def cap(self, scope: str) -> Cap | None:
+        """What a scope is held to now; None for nothing."""
+        kind, _, name = scope.partition(" ")
+        if kind == "tier":
+            return self.tiers.get(name)
+        globs = [each for each in self.senders if each == name or fnmatchcase(name, each)]
+        if not globs:
+            return None
+        return self.senders[name if name in globs else min(globs, key=lambda each: (-len(each), each))]
 
 
 @dataclass(frozen=True, slots=True)

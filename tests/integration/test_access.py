@@ -72,6 +72,8 @@ def test_a_question_under_way_holds_its_part_of_a_cap_over_the_death_of_the_node
     until(lambda: waits_for(node, "holds") == "model", "it is put again")
     assert [each["scopes"] for each in node.entries("budget.reserved")] == [["tier premium"]]
     assert routed()[1] == "kept"
+    status, out, _ = node.command("budget", "caps")
+    assert status == 0 and "tier premium" in out and "0.06" in out
     node.api.cancel("holds", message=message)
     until(lambda: node.ended(message), "the turn ends")
     assert routed()[1] == "kept"

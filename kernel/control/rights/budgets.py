@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from chain.ledger.ledger import Draft
 from kernel.budget.account import lines_of
+from kernel.budget.spending import Cap, day_of
 from kernel.control.asked import Asked
 from kernel.errors import NotFound, Refused
 from kernel.kernel import Kernel
 from kernel.model.address import parent
 from kernel.model.commands import Command
-from kernel.operations.operation import Handler, OfTarget
-from kernel.operations.rights.budgets import MOST, PAUSED_BY, AccountLine, Budgets, Grant, Resource, shown
+from kernel.operations.operation import Handler, Nothing, OfTarget
+from kernel.operations.rights.budgets import (
+    MOST,
+    PAUSED_BY,
+    AccountLine,
+    Budgets,
+    CapRow,
+    Grant,
+    Resource,
+    shown,
+)
 from kernel.state.recorder import ledger_errors
 from kernel.state.state import State
+
+MOST_CAPS = 200
 
 
 class BudgetControl:
@@ -23,11 +35,27 @@ class BudgetControl:
 
     def handlers(self) -> tuple[Handler, ...]:
         """What this answers."""
-        return (Budgets.show.by(self.show), Budgets.grant.by(self.grant))
+        return (Budgets.show.by(self.show), Budgets.caps.by(self.caps), Budgets.grant.by(self.grant))
 
     async def show(self, asked: Asked, request: OfTarget) -> list[AccountLine]:
         address = self._kernel.messaging.resolve(request.named, beginning=True)
         return account_lines(self._kernel.state, address)
+
+    async def caps(self, asked: Asked, request: Nothing) -> list[CapRow]:
+        day, caps = day_of(self._kernel.recorder.ledger.now_us()), self._kernel.env.terms.caps
+        rows = []
+        for scope, kept in self._kernel.state.accounts.book.spending:
+            spent, cap = kept.on(day), caps.cap(scope) or Cap()
+            used = max(
+                spent.today / max(1, cap.daily) if cap.daily is not None else 0.0,
+                spent.month / max(1, cap.monthly) if cap.monthly is not None else 0.0,
+            )
+            row = CapRow(
+                scope=scope, today=spent.today, daily=cap.daily, month=spent.month, monthly=cap.monthly
+            )
+            rows.append((used, row))
+        rows.sort(key=lambda each: (-each[0], each[1]["scope"]))
+        return [row for _, row in rows[:MOST_CAPS]]
 
     async def grant(self, asked: Asked, request: Grant) -> list[AccountLine]:
         """Raises NotFound for a process without such a budget, Refused when the account above has not so much."""

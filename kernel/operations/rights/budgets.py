@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Literal, TypedDict, get_args
 
-from kernel.operations.operation import Limit, Noun, OfTarget, Operation
+from kernel.operations.operation import Limit, Nothing, Noun, OfTarget, Operation
 from kernel.operations.rights.money import Money, in_units, millionths
 
 _SAID = {
@@ -134,6 +134,19 @@ class AccountLine(TypedDict):
 AccountLines = list[AccountLine]
 
 
+class CapRow(TypedDict):
+    """What questions of a ``scope`` (``sender NAME``, ``tier NAME``) have cost ``today`` and this ``month``, or may
+    cost while they are under way, and what they may (``daily``, ``monthly``, None for any amount); in millionths of the
+    unit of money. Days and months are UTC.
+    """
+
+    scope: str
+    today: int
+    daily: int | None
+    month: int
+    monthly: int | None
+
+
 class Budgets(Noun):
     """What processes may use up."""
 
@@ -143,6 +156,13 @@ class Budgets(Noun):
         OfTarget,
         AccountLines,
         "The accounts that what a process uses comes out of, its own or those above it; none: it has no limit.",
+    )
+    caps = Operation(
+        "GET",
+        "/budget/caps",
+        Nothing,
+        list[CapRow],
+        "What counts towards caps of cost, those first of which most is used; at most 200.",
     )
     grant = Operation(
         "POST",

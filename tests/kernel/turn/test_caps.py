@@ -10,6 +10,8 @@ from kernel.budget.price import NOTHING, Price
 from kernel.budget.spending import DAY_US, Cap, CostCaps, Spent, day_of
 from kernel.cell.protocol import ModelOptions, Quoting
 from kernel.cells.cell_events import CellAsked, CellCall
+from kernel.operations.rights.budgets import Budgets
+from tests.kernel.control.test_control import control_of
 from tests.kernel.syscall.test_open_calls import until
 from tests.kernel.turn.test_budgets import turn_of
 from tests.kernel.turn.test_budgets_of_money import PRICE, never, priced, used
@@ -62,6 +64,13 @@ def test_twenty_at_once_on_one_cap_never_exceed_it(tmp_path: Path) -> None:
         assert len(refused) == 20 - len(reserved) and {one["error_kind"] for one in refused} == {"capped"}
         assert refused[0]["text"].startswith("cap: tier premium may cost 0.01 a day, ")
         assert spent(twin, "tier premium").today == len(reserved) * PRICE.of(100, 100)
+        [row] = await control_of(twin)(Budgets.caps)
+        assert (row["scope"], row["today"], row["daily"], row["monthly"]) == (
+            "tier premium",
+            len(reserved) * PRICE.of(100, 100),
+            10_000,
+            None,
+        )
 
     on_twin(tmp_path, body, caps=caps(premium=Cap(10_000)))
 

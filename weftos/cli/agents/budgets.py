@@ -35,6 +35,20 @@ def show(target: Looked, data: Data = None, as_json: AsJson = False) -> None:
         _show(Output(as_json), node.budgets.show(target))
 
 
+@budget.command("caps")
+def caps(data: Data = None, as_json: AsJson = False) -> None:
+    """Show what questions have cost today and this month, for each sender and tier that has a cap of it."""
+    with client(data) as node:
+        found = node.budgets.caps()
+    columns = ("SCOPE", "TODAY", "A DAY", "THIS MONTH", "A MONTH")
+    listed(Output(as_json), found, columns, _of_cap, "nothing was asked under a cap", keys=1)
+
+
+def _of_cap(row: Any) -> list[str]:
+    amounts = [row[name] for name in ("today", "daily", "month", "monthly")]
+    return [row["scope"], *("any" if each is None else shown("money", each) for each in amounts)]
+
+
 @budget.command("grant")
 def grant(
     target: Target,
