@@ -25,7 +25,7 @@ tools trace
 publish broadcast topics/list topics/subscribe topics/unsubscribe
 context deadletters/list deadletters/show deadletters/replay deadletters/drop doubts/list doubts/resolve doubts/show
 sessions/export sessions/import sessions/search sessions/list sessions/show sessions/delete sessions/undo
-divergences/list divergences/show divergences/decide policy/explain budget/show budget/grant
+divergences/list divergences/show divergences/decide policy/explain budget/show budget/caps budget/grant
 memory/add memory/search memory/show memory/forget memory/stats memory/reindex
 chain/status chain/log chain/show chain/why chain/verify chain/key chain/rotate chain/erase
 chain/timeline chain/turn chain/stats chain/receipt chain/check chain/prove chain/export
