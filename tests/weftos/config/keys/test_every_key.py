@@ -20,10 +20,11 @@ from cognition.config.agent_config import AgentConfig, ExecutionConfig
 from cognition.config.channel_config import ChannelOverride
 from cognition.config.check import hints_of, parse
 from cognition.config.failover_config import FailoverConfig
+from cognition.config.guard_config import GuardConfig
 from cognition.config.tools_config import ToolConfig
 from cognition.config.trace_config import NodesAgentConfig, TraceConfig
 from cognition.config.workspace_config import WorkspaceConfig
-from kernel.abi import Identity, Inbound, Message, ModelAnswer, ProcessInfo, ToolCall
+from kernel.abi import Attachment, Identity, Inbound, Message, ModelAnswer, ProcessInfo, ToolCall
 from kernel.operations.spawning import Spawning
 from tests.cognition.twins.scripted_node import Node
 from tests.kernel.control.test_control import control_of
@@ -99,12 +100,13 @@ def turned(
     channel: str = "",
     records: list[Json] | None = None,
     joins: list[tuple[str, ...]] | None = None,
+    attachments: tuple[Attachment, ...] = (),
 ) -> tuple[Node, Any]:
     tools = {name: lambda **arguments: "done" for name in ("ask", "calculator", "file_read", "file_write")}
     node = Node(answers or [says("fine")], tools)
     node.records, node.joins = records or [], list(joins or [])
     who = Identity("ada", ("operator",))
-    inbound = Inbound(channel, "42", "7", who=who) if channel else None
+    inbound = Inbound(channel, "42", "7", who=who, attachments=attachments) if channel else None
     message = Message("m1", "operator", text, "default", True, inbound=inbound)
     agent = Agent(ProcessInfo(7, "/user/a", "a", "agent", told(config)))
     return node, asyncio.run(agent.handle(message, node))
@@ -397,6 +399,14 @@ def routing(see: Callable[[Any], Any]) -> See:
     return lambda config, _: see(told(config)["routing"])
 
 
+def answered(**how: Any) -> See:
+    """Whether a message of a chat is answered."""
+    return lambda config, _: turned(config, channel="telegram", **how)[1].status == "ok"
+
+
+FILES = (Attachment("a.txt", "text/plain", 3000, "h"), Attachment("b.png", "image/png", 3000, "h"))
+
+
 def tracer(see: Callable[[TraceConfig], Any]) -> See:
     return lambda config, _: see(parse(NodesAgentConfig, config.settings.agent, "agent").trace)
 
@@ -452,6 +462,10 @@ PARTS: list[tuple[str, str, str, See, Any]] = [
     ("rate_limits", "per_minute = 3", "", rates(lambda each: each.everybody.per_minute), 3),
     ("rate_limits", "per_hour = 3", "", rates(lambda each: each.everybody.per_hour), 3),
     ("rate_limits.senders.b", "per_minute = 1", "", rates(lambda each: each.senders["b"].per_minute), 1),
+    ("guard", 'deny = ["hello"]', "", answered(), False),
+    ("guard", "attachments = 1", "", answered(attachments=FILES), False),
+    ("guard", "attachment_bytes = 2000", "", answered(attachments=FILES), False),
+    ("guard", 'attachment_types = ["text/*"]', "", answered(attachments=FILES), False),
     ("agent.trace", 'export = "otlp"', "", tracer(lambda trace: trace.sink), "otlp"),
     (
         "agent.trace",
@@ -479,9 +493,12 @@ PARTS: list[tuple[str, str, str, See, Any]] = [
 ]
 
 
+ROWS = (*AGENT, *NODE, *PARTS)
+
+
 @pytest.mark.parametrize(
     ("table", "line", "base", "see", "expected"),
-    [pytest.param(*row, id=f"{row[0]}.{row[1].partition(' ')[0]}") for row in (*AGENT, *NODE, *PARTS)],
+    [pytest.param(*row, id=f"{row[0]}.{row[1].partition(' ')[0]}") for row in ROWS],
 )
 def test_a_key_acts(tmp_path: Path, table: str, line: str, base: str, see: See, expected: Any) -> None:
     text = base if base.startswith(f"[{table}]") or f"\n[{table}]" in base else f"{base}[{table}]\n"
@@ -509,7 +526,7 @@ NAMED = {  # of the list of keys; in the file a table of [agent.tools] has its l
     "agent.trace": "enabled export endpoint sample_rate include_prompts",
     "agent.workspace": "root allowed_paths denied_patterns max_file_size_mb",
     "agent.channel_overrides.telegram": "while_busy provider model system_prompt tools temperature",
-    "guard": "injection threshold",
+    "guard": "injection threshold deny attachments attachment_bytes attachment_types",
     "routing": "mode tiers",
     "routing.permissions": "max_tier allow deny escalation escalation_threshold roles.peer senders./user/bob",
     "routing.budgets": "tiers.free.daily tiers.free.monthly senders./user/bob.daily",
@@ -541,10 +558,11 @@ def test_one_file_has_every_key_at_a_value_that_is_not_its_default() -> None:
 def test_what_agents_can_be_told_has_no_key_that_is_missing_in_that_file() -> None:
     """Whoever adds a key gives it a line there, and a row here, or says that it stands elsewhere."""
     elsewhere = {"output_schema", "recall_tokens", "context_window"}  # tests/cognition: stages and test_agent
-    rows = {f"{table}.{line.partition(' ')[0]}" for table, line, *_ in (*AGENT, *NODE)}
+    rows = {f"{table}.{line.partition(' ')[0]}" for table, line, *_ in ROWS}
     told = {f"agent.{name}" for name in hints_of(AgentConfig)} - {f"agent.{name}" for name in elsewhere}
     covered = {row.split(".")[0] + "." + row.split(".")[1] for row in rows}
     assert told <= covered
+    assert {f"guard.{name}" for name in hints_of(GuardConfig)} <= rows
     assert {f"agent.channel_overrides.telegram.{name}" for name in hints_of(ChannelOverride)} <= rows
     for table, kind in (
         ("execution", ExecutionConfig),
