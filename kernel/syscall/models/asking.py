@@ -155,7 +155,7 @@ class Asking:
         """Nobody waits for the answer any longer, though somebody is to be answered."""
         self.stop()
         self._gateway.cancel(self._question["stream_id"])
-        self._over(_uncounted(why, "cancelled"))
+        self._over({**error_answer(why, "cancelled"), UNCOUNTED: True})
 
     def _came(self, number: int, answer: Any, error: Exception | None) -> None:
         if number != self._number:
