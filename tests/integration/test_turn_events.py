@@ -82,6 +82,7 @@ def test_a_turn_of_a_killed_node_is_seen_whole_and_is_one_trace_with_one_root(tm
             (retry,) = [span for span in spans if span["name"] == "attempt 2"]
             assert retry["links"] == [retry["parent"]]
             assert roots[0]["attributes"]["weftos.turn.attempts"] == 2
+            assert any(span["name"] == "stage execute" and span["parent"] == roots[0]["id"] for span in spans)
             assert "17*23" in json.dumps(spans) and SECRET not in json.dumps(spans)
             until(lambda: node.api.status()["traces"]["exported"] == 1, "it is counted")
             shown = node.cli("trace", "--turn", turn, "--json")

@@ -23,8 +23,8 @@ STEP_BYTES = 400
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stage as the behaviour tells of it: it began when those before it were over. ``metadata``: why it came out
-    so, and how many questions and calls began in it.
+    """A stage as the behaviour tells of it that was handed the turn last: it began when those before it were over.
+    ``metadata``: why it came out so, and how many questions and calls began in it.
     """
 
     stage: str
@@ -155,6 +155,7 @@ class TraceBuilder:
     session: str = ""
     parent: str = ""
     began_us: int = OPEN
+    last_began_us: int = OPEN
     ended_us: int = OPEN
     attempts: int = 0
     status: str = "open"
@@ -176,6 +177,7 @@ class TraceBuilder:
         if self.began_us == OPEN:
             self.began_us, self.address, self.session = time_us, body["address"], body.get("session", "")
         self.attempts += 1
+        self.last_began_us = time_us
         for step in self.steps:
             if step.lost:
                 step.begin_again(time_us)
@@ -298,9 +300,9 @@ class TraceBuilder:
         )
 
     def _stages(self) -> list[Stage]:
-        """Rows of what the behaviour told; none of an entry that is older than stages."""
+        """Rows of what the behaviour told, who was handed the turn last; none of an entry that is older than stages."""
         found: list[Stage] = []
-        at_us = self.began_us
+        at_us = self.last_began_us
         for stage, outcome, why, took_us in json.loads(self.stages):
             metadata: dict[str, Any] = {"why": why} if why else {}
             for name, kind in (("model_calls", MODEL), ("tool_calls", TOOL)):
@@ -323,7 +325,7 @@ class TraceBuilder:
         *plain, steps = as_list(of)
         builder = cls(**dict(zip(_PLAIN, plain, strict=True)))
         for name in _PLAIN:
-            kind = int if name in ("began_us", "ended_us", "attempts") else str
+            kind = int if name in ("began_us", "last_began_us", "ended_us", "attempts") else str
             if type(getattr(builder, name)) is not kind:
                 raise TypeError(f"{name} of a trace is not {kind.__name__}")
         as_number(builder.attempts)
@@ -339,6 +341,7 @@ _PLAIN = (
     "session",
     "parent",
     "began_us",
+    "last_began_us",
     "ended_us",
     "attempts",
     "status",

@@ -324,3 +324,23 @@ def test_what_is_kept_is_bounded_in_bytes_turns_and_days(monkeypatch: pytest.Mon
     assert kept() == [6]
     assert encode_state(told_of.restored()) == encode_state(told_of.state)
     assert told_of.state.turn_logs.bytes == told_of.restored().turn_logs.bytes > 0
+
+
+def test_stages_are_those_of_who_was_handed_the_turn_last_and_what_was_asked_before_is_none_of_them() -> None:
+    told_of = Told()
+    told_of.message(1)
+    first = told_of.turn(1)
+    told_of.entry(
+        "model.asked", turn="t1", ordinal="0.0", call_hash="h", provider="p", model="m", tools=[], asked=""
+    )
+    told_of.entry("node.booted")
+    again = told_of.turn(1, attempt=2)
+    answered = {"status": "ok", "answer": "{}", "input_tokens": 1, "output_tokens": 1}
+    told_of.entry("model.answered", turn="t1", ordinal="0.0", **answered)
+    stages = '[["execute","continue","",3]]'
+    told_of.entry("turn.ended", turn="t1", status="ok", reply="x", stages=stages)
+    trace = told_of.state.turn_logs.trace_of("t1")
+    assert trace is not None and trace.attempts == 2
+    assert (trace.started_at_us, trace.stages[0].started_at_us) == (1000 + first, 1000 + again)
+    assert [(call.step, call.attempts) for call in trace.model_calls] == [("0.0", (1000 + again,))]
+    assert trace.stages[0].metadata == {}, "the question was put before"
