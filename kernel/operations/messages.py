@@ -169,12 +169,15 @@ class ReplyMetadata(TypedDict):
 class Sent(TypedDict):
     """The accepted message. ``status``, ``reply``, ``turn`` and ``metadata`` where the reply was waited for;
     ``metadata`` not of one of another node. ``again``: it was accepted earlier, under the same key; then an answer that
-    was given already is told without its ``reply``.
+    was given already is told without its ``reply``. ``channel`` and ``chat``: where the answer belongs, as the message
+    said it; without them where it said nothing.
     """
 
     message: str
     address: str
     seq: int
+    channel: NotRequired[str]
+    chat: NotRequired[str]
     again: NotRequired[bool]
     status: NotRequired[str]
     reply: NotRequired[str]

@@ -155,7 +155,8 @@ class Wait(TypedDict):
 class Slot(TypedDict):
     """A process, or the slot of one. ``type``: worker, supervisor or helper. ``why`` and ``last_exit`` are said of
     slots that can be restarted, and how many shared cells it has taken down (``felled``): after the second it is
-    ``dedicated``, whatever was said at its spawn, or shares with such ones alone where there are many."""
+    ``dedicated``, whatever was said at its spawn, or shares with such ones alone where there are many. ``session``: the
+    chat whose messages it handles, of what is one's session."""
 
     pid: int
     address: str
@@ -174,6 +175,7 @@ class Slot(TypedDict):
     why: NotRequired[str]
     last_exit: NotRequired[str]
     felled: NotRequired[int]
+    session: NotRequired[str]
 
 
 class ProcessRow(Slot):

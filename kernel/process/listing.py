@@ -93,6 +93,7 @@ class Listing:
             "felled": slot.felled,
             "children": self._state.slots.child_count(slot.address),
             "turn": process.turn if process else "",
+            **({"session": slot.spec.session} if slot.spec.session else {}),
         }
 
 

@@ -301,6 +301,9 @@ class LimitSettings(Section):
     same_calls: LimitOrOff = _BOUNDS.same_calls
     failed_calls: LimitOrOff = _BOUNDS.failed_calls
     children: Limit = _BOUNDS.children
+    agent_sessions: Limit = _BOUNDS.agent_sessions
+    running_sessions: Limit = _BOUNDS.running_sessions
+    session_idle_s: Limit = int(_BOUNDS.session_idle_s)
     processes_per_cell: Limit = _BOUNDS.processes_per_cell
     warm_cells: Limit = _BOUNDS.warm_cells
 

@@ -61,6 +61,7 @@ class MessageControl:
         with ledger_errors():
             ticket = self._kernel.recorder.commit(unit)
         answer: Sent = {"message": accepted.id, "address": accepted.address, "seq": accepted.seq}
+        answer = _answer_to(request, answer)
         return await self._answered(request, answer, ticket.durable)
 
     async def _obey(
@@ -72,7 +73,8 @@ class MessageControl:
             raise Refused(f"{request.named} is on another node: commands of chats are for those of this")
         self._admission.admitted(self._kernel.messaging.resolve(target), inbound)
         known = (key, _digest(request) if key else "")
-        return await self._commands.obey(asked, request, inbound, target, command, known)
+        done = await self._commands.obey(asked, request, inbound, target, command, known)
+        return _answer_to(request, done)
 
     async def _answered(self, request: Send, answer: Sent, durable: Callable[[], Awaitable[object]]) -> Sent:
         """The answer to a request, with the end of its message when that is waited for. To be called in the round of
@@ -113,6 +115,7 @@ class MessageControl:
         """Answer a request that was made before, as the record has it."""
         asked.record(**_said(request), again=earlier.id)
         answer: Sent = {"message": earlier.id, "address": earlier.to, "seq": earlier.seq, "again": True}
+        answer = _answer_to(request, answer)
         barrier = self._kernel.recorder.barrier
         if not earlier.status:
             return await self._answered(request, answer, barrier)
@@ -129,12 +132,13 @@ class MessageControl:
         if key and (earlier := self._earlier(request, key)) is not None:
             asked.record(**_said(request), again=earlier.id)
             async for event in self._watched_again(earlier):
-                yield event
+                yield _addressed(event, request)
             return
         if (command := self._commands.command_in(request, inbound)) is not None:
             done = await self._obey(asked, request, inbound, command, key)
             yield {"event": "accepted", **{name: done[name] for name in ("message", "address", "seq")}}
-            yield {"event": "reply", **{name: done[name] for name in ("status", "reply", "turn")}}
+            reply = {"event": "reply", **{name: done[name] for name in ("status", "reply", "turn")}}
+            yield _addressed(reply, request)
             return
         unit, accepted = self._put(asked, request, inbound, True)
         if key:
@@ -145,7 +149,7 @@ class MessageControl:
             with ledger_errors():
                 ticket = self._kernel.recorder.commit(unit)
             async for event in self._watched(told, ticket.durable, queue):
-                yield event
+                yield _addressed(event, request)
 
     async def _watched_again(self, earlier: Keyed) -> AsyncIterator[dict[str, Any]]:
         """What comes from now on of a message that was sent before; its end, where that has come already."""
@@ -251,6 +255,21 @@ def inbound_of(request: Said) -> Inbound | None:
     return said_inbound(
         request.channel, request.chat, request.user, request.id, request.options or {}, request.attachments
     )
+
+
+def _where(request: Said) -> dict[str, str]:
+    """Where the answer to a message belongs."""
+    return {name: said for name in ("channel", "chat") if (said := getattr(request, name))}
+
+
+def _answer_to(request: Said, answer: Sent) -> Sent:
+    return cast(Sent, {**answer, **_where(request)})
+
+
+def _addressed(event: dict[str, Any], request: Said) -> dict[str, Any]:
+    """What ends a message says where that belongs."""
+    ends = event["event"] in ("reply", "dead", "ended")
+    return {**event, **_where(request)} if ends else event
 
 
 def _said(request: Said) -> dict[str, Any]:

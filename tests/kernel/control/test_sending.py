@@ -163,7 +163,7 @@ def test_an_id_of_a_channel_is_answered_once_whoever_sends_or_watches_it_again(t
         twin.finish(at, "paid")
         assert [event["reply"] async for event in watching if event["event"] == "reply"] == ["paid"]
         late = [event async for event in control.stream(Messages.watch, "ada", "pay", **came)]
-        assert late[1] == {"event": "ended", "status": "ok", "turn": at.turn}
+        assert late[1] == {"event": "ended", "status": "ok", "turn": at.turn, "channel": "telegram"}
         other = await control(Messages.send, "ada", "pay", channel="signal", id="7")
         assert other["message"] != sent["message"]
         with pytest.raises(Refused, match=f"with the id 7 of channel telegram, {sent['message']}"):

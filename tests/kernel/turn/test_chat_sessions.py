@@ -64,7 +64,11 @@ def test_a_slow_chat_blocks_no_other_and_each_is_one_process(tmp_path: Path) -> 
         assert len(await twin.entries("process.spawned")) == 4  # /user, ada and two sessions
         twin.finish(found["one", "telegram:42"])
         assert (await twin.delivery()).message.text == "two"
+        rows = {row["address"]: row.get("session") for row in await control(Processes.ps)}
+        assert rows["/user/ada/telegram.42"] == "telegram:42" and rows["/user/ada"] is None
+        assert (first["channel"], first["chat"]) == ("telegram", "42")
         plain = await control(Messages.send, "ada", "four")
+        assert "channel" not in plain
         assert plain["address"] == "/user/ada"
         again = await control(Messages.send, "/user/ada/telegram.43", "five", **of("43"))
         assert again["address"] == "/user/ada/telegram.43"
