@@ -17,6 +17,7 @@ from typing import Any
 NOT_SHOWN = "[not shown: sensitive]"
 _MOST_BYTES = 1_000_000
 _MOST_DEPTH = 40
+_NAME_CHARS = 100
 _LINE = re.compile(
     r"""(?mx)
     ^(?P<before>[ \t>*|-]{0,8}["']?
@@ -64,10 +65,10 @@ def _matcher(fields: tuple[str, ...]) -> Callable[[str], bool]:
     globs = [_plain(each) for each in fields]
 
     @lru_cache(maxsize=1024)
-    def is_sensitive(name: str) -> bool:
+    def look(name: str) -> bool:
         return any(fnmatchcase(_plain(name), glob) for glob in globs)
 
-    return is_sensitive
+    return lambda name: look(name[:_NAME_CHARS])
 
 
 def _plain(name: str) -> str:

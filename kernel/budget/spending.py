@@ -137,8 +137,8 @@ class CostCaps:
         return bool(self.tiers or self.senders)
 
     def scopes(self, sender: str, model: str) -> tuple[Scope, ...]:
-        """What a question of ``sender`` to ``model`` counts in."""
-        names = f"tier {self.tier_of.get(model, '')}", f"sender {sender}"
+        """What a question of ``sender`` (empty: the node's own word) to ``model`` counts in."""
+        names = f"tier {self.tier_of.get(model, '')}", *([f"sender {sender}"] if sender else ())
         return tuple(Scope(name, cap) for name in names if (cap := self.cap(name)) is not None)
 
     def cap(self, scope: str) -> Cap | None:

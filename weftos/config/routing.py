@@ -141,6 +141,13 @@ def routing_faults(settings: Settings) -> Iterator[tuple[str, str]]:
     """What does not fit together, with the table where it stands."""
     config = routing_of(settings)
     yield from _cap_faults(config)
+    full = {tier.name for tier in tiers_of(settings) if tier.models}
+    for name in TIERS:
+        if getattr(config.budgets.tiers, name) is not None and name not in full:
+            yield (
+                "routing",
+                f"routing.budgets.tiers.{name}: no model is of that tier: list some in [[routing.tiers]]",
+            )
     roles = {"operator", "agent", "peer", GUEST, *settings.permissions.roles}
     for role in config.permissions.roles:
         if role not in roles:

@@ -70,6 +70,9 @@ class RateLimits:
     senders: Mapping[str, RateLimit] = field(default_factory=dict)
     known: frozenset[str] = frozenset()
 
+    def __bool__(self) -> bool:
+        return bool(self.senders or self.everybody)
+
     def of(self, asker: Asker) -> RateLimit:
         """What holds for whoever asks."""
         who = sender_of(asker)
@@ -81,7 +84,7 @@ class RateLimits:
 
     def counts_for(self, asker: Asker, rates: Rates) -> str:
         """The name that a message of whoever asks counts for; empty where nobody limits it."""
-        if not self.of(asker):
+        if not self or not self.of(asker):
             return ""
         who = sender_of(asker)
         full = len(rates) >= MOST_SENDERS and who not in rates and who not in self.known

@@ -38,7 +38,7 @@ def of(tmp_path: Path, text: str) -> Config:
         (PROVIDER, PROVIDER + PRICE, ("providers.near.prices.m.input",), ()),
         (PROVIDER, PROVIDER + '[model]\ndefault_provider = "near"', ("model.default_provider",), ()),
         ("", '[routing.permissions]\nmax_tier = "free"', ("routing.permissions.max_tier",), ()),
-        ("", '[routing.budgets.tiers.free]\ndaily = "1"', ("routing.budgets.tiers.free.daily",), ()),
+        ("", '[routing.budgets.senders.al]\ndaily = "1"', ("routing.budgets.senders.al.daily",), ()),
         ("", '[identities.al]\nusers = ["tel:7"]\nroles = ["guest"]', ("identities.al.users",), ()),
         ("", "[permissions]\nunknown = []", ("permissions.unknown",), ()),
         ("", "[rate_limits]\nper_minute = 1", ("rate_limits.per_minute",), ()),

@@ -120,6 +120,9 @@ def test_caps_of_cost_are_read_in_either_mode_and_agents_are_told_that_there_are
     assert "routing.budgets.tiers.premium.daily: '2,5' is no amount of money" in faults(
         tmp_path, WHOLE + wrong
     )
+    assert "routing.budgets.tiers.elite: no model is of that tier" in faults(
+        tmp_path, WHOLE + caps.replace("premium", "elite")
+    )
     assert "unknown key routing.budgets.tiers.dear" in faults(
         tmp_path, WHOLE + caps.replace("premium", "dear")
     )
