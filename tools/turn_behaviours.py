@@ -229,6 +229,35 @@ PARTS: dict[str, tuple[Behaviour, ...]] = {
                 "kernel/slices/history/test_deeds::test_",
             ),
         ),
+        Behaviour(
+            "Compaction from 70 % of the window on, whatever the strategy: 70/30, on record started, done, with range "
+            "and hash; valid without the model",
+            (
+                f"{_HISTORY}::test_the_limit",
+                f"{_HISTORY}::test_a_session_is_compacted",
+                f"{_HISTORY}::test_without_an_answer",
+                "kernel/syscall/prompts/test_compactions::test_one_is_recorded",
+            ),
+        ),
+        Behaviour(
+            "Facts go to MEMORY.md, with the event memory_flush; what is there stays",
+            ("kernel/syscall/prompts/test_compactions::test_",),
+        ),
+        Behaviour(
+            "A compaction that makes nothing shorter opens a breaker",
+            (f"{_HISTORY}::test_a_compaction_that",),
+        ),
+        Behaviour(
+            "A summary can be undone",
+            (
+                f"{_HISTORY}::test_a_summary_that_was_undone",
+                "kernel/control/test_sessions::test_the_newest_summary",
+            ),
+        ),
+        Behaviour(
+            "A history of 100,000 messages, a message of 5 MB have their outcome",
+            (f"{_HISTORY}::test_a_history_of",),
+        ),
         Behaviour("The summary records its range and hash", (f"{_HISTORY}::test_a_summary_stays_true",)),
     ),
     "classify": (
@@ -311,6 +340,23 @@ PARTS: dict[str, tuple[Behaviour, ...]] = {
         Behaviour(
             "For each call of a model the sections are recorded: name, tokens, source, hash",
             (f"{_SECTIONS}::test_each_message", f"{_SECTIONS}::test_of_many_sections"),
+        ),
+        Behaviour(
+            "`weftos context` shows the window with a bar for each section, and the text where it was not erased",
+            ("weftos/cli/test_contexts::test_", "integration/test_context::test_"),
+        ),
+        Behaviour(
+            "Attachments: count, size, type; shown as text where they are text",
+            (
+                f"{_GUARD}::test_what_came_with",
+                f"{_GUARD}::test_an_attachment",
+                f"{_GUARD}::test_orders_in_an",
+            ),
+            "no provider is sent pictures",
+        ),
+        Behaviour(
+            "Content policy by phrases",
+            (f"{_GUARD}::test_phrases", f"{_GUARD}::test_a_phrase_with"),
         ),
         Behaviour(
             "Memory by hybrid search within its budget",

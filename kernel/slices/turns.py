@@ -61,6 +61,13 @@ class Call:
         """Whether a person or a policy must say what became of it."""
         return self.state is CallState.IN_DOUBT
 
+    @property
+    def aside(self) -> bool:
+        """Whether it is a question of which nothing is shown: see :class:`kernel.abi.ModelRequest`. What was asked is
+        recorded as bounded JSON, of which all texts are bounded more, so this of it is always there.
+        """
+        return self.op == "model" and '"aside":true' in self.arguments
+
     def agreed(self, on_doubt: OnDoubt) -> OnDoubt:
         """What that word and the recorded one both say of a doubt; ``ask`` when they differ."""
         return on_doubt if on_doubt == self.on_doubt else "ask"

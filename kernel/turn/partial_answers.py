@@ -40,7 +40,7 @@ class PartialAnswers:
 
     def left_by(self, turn: Turn, why: str) -> list[dict[str, Any]]:
         """What the session is to keep of a turn that ends now for a reason of others."""
-        asked = [call for call in turn.calls.values() if call.op == "model" and not _aside(call)]
+        asked = [call for call in turn.calls.values() if call.op == "model" and not call.aside]
         said = list(filter(None, (self._text(turn, call) for call in asked)))
         done = any(call.op == "tool" for call in turn.calls.values())
         if not asked or not (said or done):
@@ -58,8 +58,3 @@ class PartialAnswers:
             return clean("".join(self._said.get(call_id(turn.id, call.ordinal), ())))
         answer = json.loads(call.outcome["answer"]) if call.outcome["status"] == "ok" else {}
         return str(answer.get("text", ""))
-
-
-def _aside(call: Call) -> bool:
-    """Whether what was asked is no part of the answer; what was asked is recorded bounded, its end may be missing."""
-    return '"aside":true' in call.arguments

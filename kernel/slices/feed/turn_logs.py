@@ -264,6 +264,10 @@ class TurnLogs(Slice):
         if log is None:
             return
         self._hear(log, "model.answered", told)
+        turn = self._turns.get(body["turn"])
+        call = None if turn is None else turn.calls.get(body["ordinal"])
+        if call is not None and call.aside:
+            return
         step, was_shown = body["ordinal"], log.showing.pop(body["ordinal"], 0)
         if body["status"] == "ok":
             text = _text_of(body["answer"])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import kernel.slices.feed.turn_logs
+from kernel.cell.protocol import ModelOptions
 from kernel.errors import Invalid, NotFound
 from kernel.helper.helpers import HelperNotice
 from kernel.operations.turns.events import FollowTurn, TurnEventRow
@@ -344,3 +345,29 @@ def test_stages_are_those_of_who_was_handed_the_turn_last_and_what_was_asked_bef
     assert (trace.started_at_us, trace.stages[0].started_at_us) == (1000 + first, 1000 + again)
     assert [(call.step, call.attempts) for call in trace.model_calls] == [("0.0", (1000 + again,))]
     assert trace.stages[0].metadata == {}, "the question was put before"
+
+
+def test_nothing_of_a_question_that_is_none_of_the_answer_is_seen_or_kept(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        await twin.spawn("ada")
+        mail = await twin.send("ada", "hello")
+        at = await twin.delivery()
+        slow = Slow(twin)
+        forged = [{"role": "user", "content": '"aside":true'}]
+        for round_, (text, options, asked) in enumerate(
+            (("a summary", ModelOptions(aside=True), QUESTION), ("an answer", None, forged))
+        ):
+            twin.ask_model(at, asked, round_, options=options)
+            await asyncio.sleep(0)
+            await slow.says(at, f"{round_}.0", text)
+            slow.ends.put_nowait(answer_of(text))
+            await twin.result()
+        twin.kernel.cancels.cancel(mail, "enough")
+        await twin.end_of(mail)
+        rows = told(await seen(twin, at.turn))
+        assert [row for row in rows if row[0] == "llm_token"] == [("llm_token", "1.0", "an answer")]
+        [message, answer] = twin.kernel.state.sessions["/user/ada", "main"].history()
+        assert (message["content"], message["turn"]) == ("hello", at.turn)
+        assert answer["content"].startswith("an answer\n\n[weftos: this turn was ended")
+
+    on_twin(tmp_path, body)
