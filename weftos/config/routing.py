@@ -137,10 +137,8 @@ def _cap_faults(config: RoutingConfig) -> Iterator[tuple[str, str]]:
                 yield "routing", f"routing.budgets.{where}.{name}: {error}"
 
 
-def routing_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """What does not fit together, with the table where it stands."""
-    config = routing_of(settings)
-    yield from _cap_faults(config)
+def _empty_caps(settings: Settings, config: RoutingConfig) -> Iterator[tuple[str, str]]:
+    """Caps of tiers that would hold nobody to anything."""
     full = {tier.name for tier in tiers_of(settings) if tier.models}
     for name in TIERS:
         if getattr(config.budgets.tiers, name) is not None and name not in full:
@@ -148,6 +146,13 @@ def routing_faults(settings: Settings) -> Iterator[tuple[str, str]]:
                 "routing",
                 f"routing.budgets.tiers.{name}: no model is of that tier: list some in [[routing.tiers]]",
             )
+
+
+def routing_faults(settings: Settings) -> Iterator[tuple[str, str]]:
+    """What does not fit together, with the table where it stands."""
+    config = routing_of(settings)
+    yield from _cap_faults(config)
+    yield from _empty_caps(settings, config)
     roles = {"operator", "agent", "peer", GUEST, *settings.permissions.roles}
     for role in config.permissions.roles:
         if role not in roles:
