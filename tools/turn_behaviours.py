@@ -508,6 +508,13 @@ PARTS: dict[str, tuple[Behaviour, ...]] = {
         Behaviour("Exponential back-off with jitter", (f"{_ASKING}::test_waits_grow",)),
         Behaviour("At most n(2r+2)+1 transitions, walked", (f"{_MACHINE}::test_no_walk",)),
         Behaviour(
+            "Two agents of ten calls, two providers that fail in mid-turn: in trace, ledger and the answer's metadata",
+            (
+                "integration/test_failing_providers::test_who_fails",
+                "kernel/slices/feed/test_reply_metadata::test_",
+            ),
+        ),
+        Behaviour(
             "What was shown of a dead attempt is void",
             (f"{_DIALECTS}::test_a_stream_that_is_cut", f"{_DIALECTS}::test_an_error_in_the_middle"),
         ),
@@ -631,6 +638,16 @@ PARTS: dict[str, tuple[Behaviour, ...]] = {
         Behaviour(
             "Prompts are left out as a rule; secrets never leave",
             (f"{_TRACING}::test_prompts_are_in_it", "weftos/traces/test_content::test_"),
+        ),
+    ),
+    "Kills": (
+        Behaviour(
+            "Killed between its stages, a turn does nothing and asks nothing twice (all places: "
+            "`make prove PART=stages`)",
+            (
+                "integration/test_restarts::test_a_turn_whose_cell",
+                "prove/stages/test_verdict::test_what_is_wrong",
+            ),
         ),
     ),
     "What is seen of a turn": (

@@ -188,8 +188,8 @@ class MessageControl:
 
     def _with_metadata(self, end: dict[str, Any]) -> dict[str, Any]:
         """What a reply is told with, where its turn is of this node."""
-        trace = self._kernel.state.turn_logs.trace_of(end.get("turn", ""))
-        return end if trace is None else {**end, "metadata": metadata_of(trace)}
+        metadata = metadata_of(self._kernel.state.turn_logs.trace_of(end.get("turn", "")))
+        return end if metadata is None else {**end, "metadata": metadata}
 
     @contextmanager
     def _leaving(self, ident: str, queue: WatchQueue) -> Iterator[None]:

@@ -9,8 +9,10 @@ SCORE = "score"
 """The stage that says how a turn went."""
 
 
-def metadata_of(trace: AgentTrace) -> ReplyMetadata:
-    """Of a turn that has ended."""
+def metadata_of(trace: AgentTrace | None) -> ReplyMetadata | None:
+    """Of a turn that has ended; None of one that is not known, or goes on, as that which a message has joined."""
+    if trace is None or trace.completed_at_us is None:
+        return None
     asked = trace.model_calls
     costs = [call.cost_millionths for call in asked if call.cost_millionths is not None]
     return {

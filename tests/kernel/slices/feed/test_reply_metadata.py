@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kernel.operations.messages import ReplyMetadata
 from kernel.slices.feed.agent_trace import TraceBuilder
 from kernel.slices.feed.reply_metadata import metadata_of
 
@@ -23,6 +24,18 @@ def called(ordinal: str) -> tuple[str, dict[str, Any]]:
     return "tool.proposed", {"ordinal": ordinal, "tool": "act"}
 
 
+def open_turn() -> TraceBuilder:
+    builder = TraceBuilder("t1")
+    builder.hear("turn.started", {"address": "/user/ada", "session": "main"}, 1)
+    return builder
+
+
+def told_of(builder: TraceBuilder) -> ReplyMetadata:
+    metadata = metadata_of(builder.trace())
+    assert metadata is not None
+    return metadata
+
+
 def heard(*entries: tuple[str, dict[str, Any]], attempts: int = 1) -> TraceBuilder:
     builder = TraceBuilder("t1")
     for number in range(attempts):
@@ -36,7 +49,7 @@ def heard(*entries: tuple[str, dict[str, Any]], attempts: int = 1) -> TraceBuild
 def test_what_a_turn_took_is_added_up_and_who_answered_last_is_named() -> None:
     calls = [called("1.0"), called("1.1"), called("4.0")]
     failed = answered("2.0", "busy", 0, "error") + answered("3.0", "good", 70)
-    told = metadata_of(heard(*answered("0.0", "busy", 30), *calls, *failed, attempts=2).trace())
+    told = told_of(heard(*answered("0.0", "busy", 30), *calls, *failed, attempts=2))
     assert told == {
         "provider": "good",
         "model": "m",
@@ -60,10 +73,15 @@ def test_a_cost_that_nobody_knows_is_told_as_that(
     costs: tuple[int, ...], told: tuple[int | None, int]
 ) -> None:
     entries = [entry for n, cost in enumerate(costs) for entry in answered(f"{n}.0", "p", cost)]
-    metadata = metadata_of(heard(*entries).trace())
+    metadata = told_of(heard(*entries))
     assert (metadata["cost_millionths"], metadata["cost_unknown"]) == told
 
 
 def test_a_turn_that_asked_nobody_names_nobody() -> None:
-    told = metadata_of(heard().trace())
+    told = told_of(heard())
     assert (told["provider"], told["model"], told["tool_calls"], told["fallback_attempts"]) == ("", "", 0, 0)
+
+
+def test_what_joins_a_turn_that_goes_on_is_told_nothing_of_it() -> None:
+    assert metadata_of(open_turn().trace()) is None
+    assert metadata_of(None) is None
