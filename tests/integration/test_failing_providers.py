@@ -82,5 +82,6 @@ def test_who_fails_in_mid_turn_is_replaced_and_what_it_took_is_told(node: LiveNo
         told = [call["cost_millionths"] for call in trace["model_calls"]]
         assert told == [None if lost else cost for cost, lost in zip(counted, unknown, strict=True)]
         shown = node.command("trace", "--pid", name)[1]
+        assert "ok, 10 tokens read, 0 written, cost 0.00002" in shown
         assert "single cut-later" in shown and "error (transport)" in shown and "error (server)" in shown
         assert "6 questions not answered; answered by scripted ten-calls" in shown

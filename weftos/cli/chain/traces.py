@@ -87,8 +87,10 @@ def _tree(trace: AgentTrace) -> Branch:
 
 
 def _question(call: ModelCallTrace) -> str:
+    from kernel.operations.rights.money import in_units
+
     fault = f" ({call.error_kind})" if call.error_kind else ""
-    cost = "" if call.cost_millionths is None else f", cost {call.cost_millionths / 1e6:g}"
+    cost = "" if call.cost_millionths is None else f", cost {in_units(call.cost_millionths)}"
     kept = f" ({call.cached_tokens} kept)" if call.cached_tokens else ""
     tokens = f"{call.tokens[0]} tokens read{kept}, {call.tokens[1]} written"
     where = f"{call.provider} {call.model}".strip()
