@@ -14,8 +14,10 @@ MAX_KEY_CHARS = 256
 Topic = Annotated[str, Limit(min_length=1, max_length=MAX_TOPIC_CHARS)]
 MAX_ATTACHMENTS = 16
 Session = Annotated[str, Limit(max_length=256)]
-ChannelText = Annotated[str, Limit(max_length=1_000)]
-"""What is said of a channel; the node says in words which names may be in it."""
+ChannelText = Annotated[str, Limit(min_length=1, max_length=1_000)]
+"""What is said of a channel, and never empty: who does not know the chat of a message is not to send it to none. The
+node says in words which names may be in it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +34,10 @@ class Said(OfTarget):
     text: str
     _: KW_ONLY
     session: Session = ""
-    channel: ChannelText = ""
-    chat: ChannelText = ""
-    user: ChannelText = ""
-    id: ChannelText = ""
+    channel: ChannelText | None = None
+    chat: ChannelText | None = None
+    user: ChannelText | None = None
+    id: ChannelText | None = None
     options: dict[str, Any] | None = None
     attachments: Annotated[tuple[dict[str, Any], ...], Limit(max_length=MAX_ATTACHMENTS)] = ()
 

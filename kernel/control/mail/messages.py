@@ -252,9 +252,11 @@ class MessageControl:
 
 def inbound_of(request: Said) -> Inbound | None:
     """How a message came, as its request says; None for not a word. Raises Invalid."""
-    return said_inbound(
-        request.channel, request.chat, request.user, request.id, request.options or {}, request.attachments
-    )
+    names = (request.channel, request.chat, request.user, request.id)
+    if "" in names:
+        raise Invalid("channel, chat, user and id are not empty: leave out what is not known")
+    channel, chat, user, ident = (name or "" for name in names)
+    return said_inbound(channel, chat, user, ident, request.options or {}, request.attachments)
 
 
 def _where(request: Said) -> dict[str, str]:

@@ -180,6 +180,8 @@ def test_what_cannot_be_said_of_a_message_sends_nothing(tmp_path: Path) -> None:
         await control(Spawning.spawn, "ada")
         with pytest.raises(Invalid, match=r"chat '\.\./x' is not allowed"):
             await control(Messages.send, "ada", "hi", channel="telegram", chat="../x")
+        with pytest.raises(Invalid, match="are not empty: leave out what is not known"):
+            await control(Messages.send, "ada", "hi", channel="telegram", chat="")
         with pytest.raises(Invalid, match="leave session out"):
             await control(Messages.send, "ada", "hi", channel="telegram", chat="1", session="mine")
         assert await twin.entries("message.accepted") == []

@@ -26,10 +26,12 @@ if TYPE_CHECKING:
 
 WAIT_S = 300.0
 _SHOWN_CHARS = 100
-ChannelOption = Annotated[str, typer.Option("--channel", metavar="NAME", help="The way it came.")]
-ChatOption = Annotated[str, typer.Option("--chat", metavar="ID", help="The conversation in that channel.")]
+ChannelOption = Annotated[str | None, typer.Option("--channel", metavar="NAME", help="The way it came.")]
+ChatOption = Annotated[
+    str | None, typer.Option("--chat", metavar="ID", help="The conversation in that channel.")
+]
 UserOption = Annotated[
-    str, typer.Option("--user", metavar="ID", help="Who wrote it, as the channel names them.")
+    str | None, typer.Option("--user", metavar="ID", help="Who wrote it, as the channel names them.")
 ]
 SessionOption = Annotated[str, typer.Option("--session", metavar="S", help="Conversation it belongs to.")]
 
@@ -48,15 +50,15 @@ def send(
         float | None,
         typer.Option("--expires", metavar="SECONDS", min=0.001, help="A dead letter, unless begun by then."),
     ] = None,
-    channel: ChannelOption = "",
-    chat: ChatOption = "",
-    user: UserOption = "",
+    channel: ChannelOption = None,
+    chat: ChatOption = None,
+    user: UserOption = None,
     ident: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--id", metavar="ID", help="What the channel calls it: sent again, it is answered once."
         ),
-    ] = "",
+    ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
