@@ -9,7 +9,6 @@ seen means the same event for ever.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -183,7 +182,7 @@ class TurnFeed:
                         "event": cast(EventName, one.name),
                         "time_us": one.time_us,
                         "step": one.step,
-                        "data": json.loads(one.data),
+                        "data": dict(one.data),
                     }
                     at += 1
                 continue

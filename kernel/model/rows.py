@@ -80,6 +80,10 @@ def as_bytes(value: Any) -> bytes:
     return _of(bytes, value)
 
 
+def as_map(value: Any) -> dict[str, Any]:
+    return _of(dict, value)
+
+
 def as_flag(value: Any) -> bool:
     return _of(bool, value)
 

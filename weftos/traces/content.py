@@ -61,7 +61,7 @@ def content_of(message: str, events: Sequence[TurnEvent], scrubber: Scrubber) ->
     if message:
         content["input"] = _messages("user", scrubber.text(message))
     for one in events:
-        data = json.loads(one.data)
+        data = one.data
         cut = bool(data.get("truncated"))
         if one.name == "action_started" and "arguments" in data:
             content[f"arguments {one.step}"] = scrubber.arguments(data["arguments"], cut=cut)

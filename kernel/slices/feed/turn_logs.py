@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernel.model.makers import AGENT
-from kernel.model.rows import as_list, as_number, as_rows, as_text
+from kernel.model.rows import as_list, as_map, as_number, as_rows, as_text
 from kernel.operations.turns.events import EventName
 from kernel.slice import Handler, Keeper, Slice, Told
 from kernel.slices.feed.agent_trace import STEP_BYTES, AgentTrace, TraceBuilder
@@ -407,7 +407,7 @@ class TurnLogs(Slice):
             log.showing = {as_text(step): as_number(count) for step, count in as_rows(showing)}
             for name, time_us, seq, step, data in as_rows(events):
                 number = RECORDED if seq == RECORDED else as_number(seq)
-                one = TurnEvent(as_text(name), as_number(time_us), number, as_text(step), as_text(data))
+                one = TurnEvent(as_text(name), as_number(time_us), number, as_text(step), as_map(data))
                 log.events.append(one)
                 log.events_bytes += one.size_bytes
             self._logs[log.turn] = log
