@@ -14,7 +14,7 @@ VENV := $(if $(filter-out $(VERSION),$(call version,.venv/bin/python)),.venv-$(V
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup check test prove simulate demo bench clean constraints requirements
+.PHONY: help setup check test prove simulate demo bench guard-model clean constraints requirements
 
 help:
 	@echo "make demo    see a node boot, work, be killed, come back and be audited (under a minute)"
@@ -25,6 +25,8 @@ help:
 	@echo "             the kernel under a virtual clock, with crashes, losses and slow disks drawn from each seed"
 	@echo "make check   ruff, mypy, import contract; make check PYTHON=python3.13 for another one than .venv has"
 	@echo "make bench   measurements, each beside a floor of the same run"
+	@echo "make guard-model"
+	@echo "             fit cognition/guard/model.bin to its texts anew; a test says when it has to be"
 	@echo "make clean   remove .venv and what tools leave"
 
 requirements:
@@ -85,6 +87,9 @@ demo: setup
 
 bench: setup
 	$(PY) benchmarks/run.py
+
+guard-model: setup
+	$(PY) -m tools.guard.model
 
 clean:
 	rm -rf .venv .venv-3.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks .import_linter_cache build dist

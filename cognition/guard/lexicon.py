@@ -11,7 +11,8 @@ from cognition.guard.fold import fold
 (
     DROP, RULE, PRIOR, ALL, OUGHT, YOUR, AGENT, MUST, ACT, REVEAL, SECRET, USER, HIDE, FREE, POWER, APPROVED, WHOLE,
     TALK, GREET, PLACE, DECODE, DO_IT, TURN, BIND, ABOVE, NO, LIMIT, ENDED, GATE, ORIGIN, DATA, INNER, SELF,
-) = (1 << n for n in range(33))  # fmt: skip
+    THIS, IF, WE, NOW, TOOL, MONEY, THING, INSTEAD, WORK, ASK, KNOW, PERSON,
+) = (1 << n for n in range(45))  # fmt: skip
 
 SOURCES: dict[int, str] = {
     DROP: """
@@ -230,7 +231,11 @@ SOURCES: dict[int, str] = {
         fraud; prompt writers; pentest; blog post; paper; researchers; tutorial; detector; security team; deceive
         phishing; article about; denotes; how to write; awareness; scam; meaning of; red team; t shirt; example of
         slogan; essay; what does; what do; paranoid; means; explain why; works; documentation; we describe
-        vulnerability; cve; warns; exploit
+        vulnerability; cve; warns; exploit; attacker; attackers; hacker; hackers; chatbot; chatbots; red teamer
+        jailbreaks; guard; detectors; lesson; workshop; policy of; guidelines for
+        survey; threat; threats; researcher; test; tests; tested
+        bug; review of; history of; glossary; interview; newsletter; talk on; talk about; expected; untrusted; angriff*
+        ataque*; attaque*; attacco; атак*; уязвимост*; статья
     """,  # it is spoken of attacks, as of anything else
     GREET: """
         dear; note to; notice to; message for; instruction for; instructions for; instructions to; attention
@@ -333,6 +338,71 @@ SOURCES: dict[int, str] = {
     SELF: """
         you; yourself; your; you're; me; dir; du; deine; te; toi; ты; tebe; like you
     """,  # the reader
+    THIS: """
+        this; these; here; below; the following; this page; this file; this text; this mail; this document; this site
+        this message; this section; this note; this line; dies; diese; dieser; dieses; diesen; hier; folgende*; esta
+        este; esto; aquí; siguiente; cette; ce; ceci; ici; suivant*; questo; questa; qui; isto; aqui; dit; deze; этот
+        эта; это; этом; здесь; niżej; ниже
+    """,  # what is being read
+    IF: """
+        if; when; whenever; once; unless; before; after; until; as soon as; whoever; wherever; in case; wenn; falls
+        sobald; bevor; si; cuando; antes de; quand; avant de; dès que; se; quando; prima di; als; voordat; jeśli; если
+        когда; прежде чем
+    """,  # a condition
+    WE: """
+        us; our; ours; we; wir; uns; unser*; nos; nosotros; nuestr*; nous; notre; noi; nostr*; nós; nosso; ons; nasz
+        нам; нас; наш*; мы
+    """,  # who writes
+    NOW: """
+        now; next; then; immediately; at once; right away; continue; first; finally; also; therefore; jetzt; sofort
+        zuerst; dann; ahora; luego; primero; enseguida; maintenant; ensuite; d'abord; adesso; subito; agora; depois
+        nu; eerst; teraz; сейчас; теперь; затем; сначала; немедленно
+    """,  # and so it goes on
+    TOOL: """
+        tool; tools; tool call; shell; terminal; function; parameter; parameters; argument; arguments; command
+        commands; script; code; payload; curl; wget; bash; sudo; npm; pip; sandbox; macro; browser; api; werkzeug
+        befehl; comando; herramienta; commande; outil; инструмент*; команд*
+    """,  # by what an agent acts
+    MONEY: """
+        money; payment; payments; euro; euros; dollar; dollars; bitcoin; btc; eth; amount; price; prices; budget
+        invoice; invoices; card; checkout; basket; cart; subscription; plan; refund; refunds; transfer; transfers
+        account; bank; salary; wallet; geld; zahlung; rechnung; konto; pago; dinero; factura; cuenta; argent
+        paiement; facture; compte; soldi; pagamento; conto; dinheiro; conta; деньги; оплат*; счёт; счет
+    """,  # what can be paid
+    THING: """
+        file; files; folder; folders; directory; database; table; tables; disk; drive; repository; repo; branch; log
+        logs; backup; backups; server; servers; production; workspace; calendar; meeting; meetings; mailbox; inbox
+        document; documents; attachment; attachments; report; ticket; record; draft; drafts; datei; dateien; ordner
+        archivo; archivos; carpeta; fichier; fichiers; dossier; cartella; pasta; arquivo; bestand; plik; pliki; файл*
+        папк*; журнал*
+    """,  # what can be changed or deleted
+    INSTEAD: """
+        instead; rather than; in place of; in lieu of; not the; only; nothing but; exclusively; nur; stattdessen
+        statt; anstatt; ausschließlich; en lugar; en vez; solo; solamente; au lieu; seulement; uniquement; invece
+        soltanto; em vez; apenas; in plaats; alleen; zamiast; tylko; вместо; только; лишь
+    """,  # this and not that
+    WORK: """
+        summary; summaries; summarise; summarize; summarising; summarizing; translation; translate; review; reviewer
+        grade; grading; rating; rank; ranking; score; scoring; screening; classify; classifier; compare; comparison
+        reply; replies; answer; answers; task; request; question; zusammenfassung; aufgabe; auftrag; frage; antwort
+        resumen; tarea; pregunta; respuesta; résumé; tâche; question; réponse; riassunto; domanda; resumo; pergunta
+        задач*; вопрос*; ответ; запрос*; пересказ*
+    """,  # what an agent was doing
+    ASK: """
+        how; why; what; who; which; where; can i; could you; do you; does; is there; is it; wie; warum; was; welche
+        wer; wo; cómo; qué; cuál; dónde; comment; pourquoi; quel; quelle; où; come; perché; como; porque; hoe; waarom
+        jak; dlaczego; как; почему; что; какие; где; зачем
+    """,  # a question
+    KNOW: """
+        know; knows; see; sees; notice; noticed; find out; learn; told; aware; visible; invisible; hidden; secret
+        wissen; erfährt; merkt; saber; sabe; ver; savoir; sache; voir; sapere; weten; знать; узна*; видит; видно
+    """,  # who learns of it
+    PERSON: """
+        colleague; colleagues; boss; manager; wife; husband; mother; father; friend; friends; neighbour; doctor
+        teacher; student; students; children; customer; client; staff; employees; team; mr; ms; dr; kollege*; chef
+        frau; herr; lehrer; kunde; kunden; mitarbeiter; señor; jefe; colega; madame; monsieur; collègue; signor*
+        коллег*; начальник*; сотрудник*; друг
+    """,  # people
 }
 
 Phrase = tuple[list[str], int]

@@ -21,10 +21,6 @@ from cognition.guard.lexicon import PHRASES, WORDS, bits_of
 DECODED_BYTES = 8_192
 """What is decoded of one text, over all its parts."""
 DECODED_PARTS = 64
-WHOLLY = frozenset(
-    {"invisible", "tags", "wide", "base64", "hex", "binary", "percent", "escapes", "rot13", "reversed"}
-)
-WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +34,6 @@ class View:
     @property
     def disguised(self) -> bool:
         return self.how != "plain"
-
-    @property
-    def whole(self) -> bool:
-        """All of it was disguised, or hidden among what is seen."""
-        return self.how in WHOLLY
-
-    @property
-    def known(self) -> frozenset[str]:
-        """Its words."""
-        return frozenset(WORD.findall(self.text))
 
 
 LOOK_ALIKES = str.maketrans(
@@ -143,16 +129,16 @@ def _decoded(text: str, plain: str, words: list[str]) -> Iterator[View]:
 def _runs(text: str, words: list[str]) -> Iterator[tuple[str, str, int]]:
     """What may be encoded: how, the run of characters and where it stands."""
     at = 0
-    for word in text.split() if max(map(len, words), default=0) >= _RUN else ():
+    sizes = list(map(len, words))
+    for word in text.split() if max(sizes, default=0) >= _RUN else ():
         if len(word) >= _RUN:
             at = text.index(word, at)
             for how, pattern in _IN_A_WORD:
                 yield from ((how, found[0], at + found.start()) for found in pattern.finditer(word))
             at += len(word)
-    pairs = sum(len(word) == 2 and word in _PAIRS for word in words)
-    if pairs >= _PIECES or "0x" in text:
+    if sum(map(_PAIRS.__contains__, words)) >= _PIECES or "0x" in text:
         yield from (("hex", found[0], found.start()) for found in _HEX.finditer(text))
-    if sum(len(word) == 8 and word.isdigit() for word in words) >= _PIECES:
+    if sizes.count(8) >= _PIECES and sum(len(word) == 8 and word.isdigit() for word in words) >= _PIECES:
         yield from (("binary", found[0], found.start()) for found in _BINARY.finditer(text))
 
 

@@ -37,7 +37,7 @@ async def context_guard(turn: AgentTurn) -> Outcome:
         if signals:
             turn.sys.log(f"injection: an attachment ({signals})")
     noted = turn.guard.injection == "flag" and guarded.signals
-    notes = (node_note(MESSAGE_NOTE.format(signals=guarded.why)),) if noted else ()
+    notes = (node_note(MESSAGE_NOTE),) if noted else ()
     context = (*bare_context(turn), *notes, *await _recalled(turn))
     return Continue(replace(turn, context=context), f"injection: {guarded.why}" if guarded.signals else "")
 

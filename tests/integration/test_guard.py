@@ -20,4 +20,4 @@ def test_a_message_that_reads_like_orders_is_answered_and_puts_no_question(node:
     assert taken["status"] == "ok"
     asked = {entry["turn"] for entry in node.entries("model.asked")}
     assert refused["turn"] not in asked and taken["turn"] in asked
-    assert any("injection: the message (override" in line["text"] for line in node.logged("agent"))
+    assert any("injection: the message (" in line["text"] for line in node.logged("agent"))
