@@ -20,6 +20,8 @@ CORPUS = ROOT / "tests" / "corpora" / "injection.jsonl"
 HERE = Path(__file__).parent
 TEXTS = HERE / "texts"
 GUARD = ROOT / "cognition" / "guard"
+SEEN_BY = ("features", "fold", "lexicon", "reading", "views")
+"""The modules of cognition/guard that say what is seen of a text."""
 SEED = 20261126
 SOURCES = {"user": Source.USER, "tool": Source.TOOL_OUTPUT, "web": Source.WEB}
 
@@ -95,9 +97,10 @@ def _variants(attack: bool, source: str, text: str, around: list[str], rng: rand
 def digest() -> str:
     """Of everything that the model comes from."""
     of = hashlib.sha256()
-    for path in sorted([*HERE.rglob("*.txt"), *HERE.glob("*.py"), *GUARD.glob("*.py")]):
-        if path.name not in {"guard.py", "window.py", "injection.py"}:
-            of.update(path.read_bytes())
+    for path in sorted(
+        [*HERE.rglob("*.txt"), *HERE.glob("*.py"), *(GUARD / f"{name}.py" for name in SEEN_BY)]
+    ):
+        of.update(path.read_bytes())
     for row in tuning_rows():
         of.update(f"{row.attack} {row.source} {row.text}".encode())
     return of.hexdigest()[:32]
