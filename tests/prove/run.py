@@ -39,6 +39,7 @@ from tests.prove.power_cut import prove_power_cuts
 from tests.prove.recall import prove_recall
 from tests.prove.scale import prove_scale
 from tests.prove.simulation import prove_simulation
+from tests.prove.stages.chats import prove_chats
 from tests.prove.stages.proof import prove_stages
 from tests.prove.tamper import prove_tampering
 from tests.prove.tamper_db import prove_tampering_db
@@ -90,6 +91,7 @@ PARTS = (
     Part("kills", "kills of every part of a node under load", 3,
          lambda console, seed, quick: prove_kills(console, seed, QUICK_KILLS if quick else KILLS)),
     Part("stages", "a turn of ten calls: killed at each stage, in each question, in each call", 6, prove_stages),
+    Part("chats", "messages of chats while node and cells are killed: each answered once", 6, prove_chats),
     Part("interruptions", "cancel, stop, kill and timeouts in the middle of calls", 4,
          lambda console, seed, quick: prove_interruptions(console, seed, QUICK_BLOWS if quick else BLOWS)),
     Part("chaos", "300 agents on Ray: cells, workers, Ray, placer, node killed; cancels, stops", 6, prove_chaos),
