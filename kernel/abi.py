@@ -44,6 +44,7 @@ ErrorKind = Literal[
     "content_refused",
     "server",
     "transport",
+    "unavailable",
     "invalid",
     "budget",
     "capped",
@@ -350,10 +351,11 @@ class ModelAnswer:
 
     ``error_kind`` says of an error what was in the way: ``rate_limited`` (after ``retry_after_s`` it may go well, 0:
     the provider has not said), ``timeout``, ``auth`` (the key), ``context_overflow`` (the question is too long for the
-    model), ``content_refused``, ``server`` (a fault of the provider), ``transport`` (the way to it), ``invalid`` (it is
-    configured wrongly, does not take the question, or its answer makes no sense), ``budget``, ``capped`` (a cap of cost
-    has too little left for this model), ``refused`` (by the node) or ``cancelled``. Of an answer it is empty, and of an
-    error that an older version recorded.
+    model), ``content_refused``, ``server`` (a fault of the provider), ``transport`` (the way to it), ``unavailable``
+    (the model failed too often lately and is not asked for a while), ``invalid`` (it is configured wrongly, does not
+    take the question, or its answer makes no sense), ``budget``, ``capped`` (a cap of cost has too little left for this
+    model), ``refused`` (by the node) or ``cancelled``. Of an answer it is empty, and of an error that an older version
+    recorded.
 
     ``stop_reason``: why the model ended, empty where nobody says; ``length`` and ``content_filter``: the text is not
     whole. ``provider`` and ``model``: who was asked. ``cost_millionths``: what it cost, in millionths of the unit of

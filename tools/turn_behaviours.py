@@ -506,6 +506,7 @@ PARTS: dict[str, tuple[Behaviour, ...]] = {
         ),
         Behaviour("`retry_after` is respected within the deadline", (f"{_ASKING}::test_what_a_server_asks",)),
         Behaviour("Exponential back-off with jitter", (f"{_ASKING}::test_waits_grow",)),
+        Behaviour("Circuit breaker per model", ("cognition/providers/served/test_breaker::test_",)),
         Behaviour("At most n(2r+2)+1 transitions, walked", (f"{_MACHINE}::test_no_walk",)),
         Behaviour(
             "Two agents of ten calls, two providers that fail in mid-turn: in trace, ledger and the answer's metadata",

@@ -27,6 +27,7 @@ EVENTS: dict[ErrorKind, tuple[Event, Scope]] = {
     "timeout": (Event.TIMEOUT, ""),
     "auth": (Event.FATAL_ERROR, "provider"),
     "context_overflow": (Event.FATAL_ERROR, "provider"),
+    "unavailable": (Event.FATAL_ERROR, "provider"),
     "invalid": (Event.FATAL_ERROR, "provider"),
     "": (Event.FATAL_ERROR, "provider"),
     "content_refused": (Event.FATAL_ERROR, "request"),

@@ -58,6 +58,8 @@ class ProviderBounds:
     error_body_bytes: int = 16 * 2**10
     tool_calls: int = 64
     parallel: int = 64
+    breaker_failures: int = 10
+    breaker_open_s: float = 30.0
     connect_s: float = 5.0
     idle_s: float = 120.0
     total_s: float = 300.0

@@ -38,6 +38,8 @@ RELOADS: Mapping[str, str] = {
     "providers.NAME.stream": AT_ONCE,
     "providers.NAME.timeout_s": AT_ONCE,
     "providers.NAME.parallel": AT_ONCE,
+    "providers.NAME.breaker_failures": AT_ONCE,
+    "providers.NAME.breaker_open_s": AT_ONCE,
     "providers.NAME.prices": AT_ONCE,
 }
 """By the key, or the table, when a change of it acts. What is not here needs a restart."""

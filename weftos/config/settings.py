@@ -204,6 +204,8 @@ class ProviderSettings(Section):
     stream: bool = True
     timeout_s: Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)] = 300.0
     parallel: Annotated[int, Field(ge=1, le=1024)] = 64
+    breaker_failures: Annotated[int, Field(ge=0, le=1000)] = 10
+    breaker_open_s: Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)] = 30.0
     prices: dict[Annotated[str, Field(max_length=256)], PriceSettings] = Field(
         default_factory=dict, max_length=256
     )

@@ -24,6 +24,8 @@ _KEYS: Mapping[str, type | tuple[type, ...]] = {
     "stream": bool,
     "timeout_s": (int, float),
     "parallel": int,
+    "breaker_failures": int,
+    "breaker_open_s": (int, float),
 }
 
 
@@ -39,6 +41,10 @@ def build_served(source: Source, dialect: Dialect) -> Served:
     parallel = given.pop("parallel", ProviderBounds().parallel)
     if type(parallel) is not int or not 1 <= parallel <= MOST_PARALLEL:
         raise ConfigurationError(f"providers.{name}.parallel is {parallel}, must be 1 to {MOST_PARALLEL}")
+    failures = given.pop("breaker_failures", ProviderBounds().breaker_failures)
+    if type(failures) is not int or failures < 0:
+        raise ConfigurationError(f"providers.{name}.breaker_failures is {failures}, must be 0 or more")
+    open_s = float(given.pop("breaker_open_s", ProviderBounds().breaker_open_s))
     file = given.pop("api_key_file", "")
     settings = ServerSettings(name, **given)
     faults = settings.check()
@@ -50,7 +56,9 @@ def build_served(source: Source, dialect: Dialect) -> Served:
     elif variable:
         key = check_key(name, variable, source.keys.get(variable, ""))
     tls = _tls(name) if urlsplit(settings.base_url).scheme == "https" else None
-    bounds = ProviderBounds(total_s=timeout_s, parallel=parallel)
+    bounds = ProviderBounds(
+        total_s=timeout_s, parallel=parallel, breaker_failures=failures, breaker_open_s=open_s
+    )
     return Served(dialect, settings, key, bounds=bounds, tls=tls)
 
 

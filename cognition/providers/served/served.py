@@ -30,6 +30,7 @@ from cognition.providers.http.connection import (
 from cognition.providers.http.lines import LineDecoder
 from cognition.providers.http.server import HttpServer, Response
 from cognition.providers.http.sse import SseDecoder
+from cognition.providers.served.breaker import FAULTS, Breaker
 from cognition.providers.served.dialect import Dialect
 from cognition.providers.served.faults import fault_of, retry_after_s
 from cognition.providers.served.pacer import Pacer
@@ -139,6 +140,7 @@ class Served:
         self._server = HttpServer(settings.base_url, http_bounds, tls)
         self._headers = (*_HEADERS, *dialect.plain, *(dialect.headers(key) if key else ()))
         self._pacer = Pacer(self.bounds.parallel)
+        self._breaker = Breaker(self.bounds.breaker_failures, self.bounds.breaker_open_s)
 
     async def ask(self, question: Question, watcher: Watcher) -> ModelAnswer:
         """See :class:`cognition.providers.base.Provider`."""
@@ -149,8 +151,14 @@ class Served:
             )
         body = self._dialect.body(question, model, self.settings.stream)
         asked, policy = _Asked(), self._policy if question.retry else ONCE
+        if (left_s := self._breaker.admit(model, time.monotonic())) > 0:
+            raise ProviderError(
+                f"{self._where} has not answered for this model {self.bounds.breaker_failures} times in a row: it is "
+                f"asked again in {left_s:.0f} s (providers.{self.settings.name}.breaker_failures)",
+                "unavailable",
+            )
         try:
-            return await self._within_limits(
+            answer = await self._within_limits(
                 lambda attempt: self._attempt(body, attempt, asked),
                 self._pacer.slot(question.asker, len(body) // _BYTES_A_TOKEN + question.max_tokens, watcher),
                 watcher,
@@ -158,7 +166,13 @@ class Served:
             )
         except ProviderError as error:
             error.begun = asked.begun
+            if error.kind in FAULTS:
+                self._breaker.failed(model, time.monotonic())
+            else:
+                self._breaker.answered(model)
             raise
+        self._breaker.answered(model)
+        return answer
 
     async def fetch(self, path: str, body: bytes, most_bytes: int, parse: Callable[[bytes, str], T]) -> T:
         """What ``parse(data, key)`` makes of the whole answer to ``body``, which has ``most_bytes`` at most. Raises

@@ -486,6 +486,8 @@ PARTS: list[tuple[str, str, str, See, Any]] = [
     ),
     ("providers.near", "timeout_s = 9", NEAR, provider(lambda each: each.bounds.total_s), 9.0),
     ("providers.near", "parallel = 2", NEAR, provider(lambda each: each.bounds.parallel), 2),
+    ("providers.near", "breaker_failures = 3", NEAR, provider(lambda each: each.bounds.breaker_failures), 3),
+    ("providers.near", "breaker_open_s = 7.5", NEAR, provider(lambda each: each.bounds.breaker_open_s), 7.5),
     ("providers.near.prices.small", 'cached = "0.5"', PRICED, cached, 500_000),
     ("[models]", "context_window = 9000", LARGE, lambda config, _: facts(config)["context_window"], 9000),
     ("[models]", 'input = "3"\noutput = "15"', LARGE, lambda config, _: facts(config)["input"], 3_000_000),
@@ -531,7 +533,10 @@ NAMED = {  # of the list of keys; in the file a table of [agent.tools] has its l
     "routing.permissions": "max_tier allow deny escalation escalation_threshold roles.peer senders./user/bob",
     "routing.budgets": "tiers.free.daily tiers.free.monthly senders./user/bob.daily",
     "rate_limits": "per_minute per_hour senders./user/bob.per_minute",
-    "providers.near": "kind base_url api_key_env model stream timeout_s parallel prices.small.cached",
+    "providers.near": (
+        "kind base_url api_key_env model stream timeout_s parallel breaker_failures breaker_open_s "
+        "prices.small.cached"
+    ),
     "providers.far": "api_key_file",
 }
 OPTIONAL = {"agent.tools.file_write": ToolConfig(), "agent.channel_overrides.telegram": ChannelOverride()}
