@@ -1,8 +1,9 @@
 """What a session holds of memory, idle behind one exchange: awake (a process of its own), asleep, and as history alone.
 
 The node and the cells that its agents live in are counted, each with its share of what it holds together with others,
-between a first third of them and the rest: what the first of them needs, others need no more. Beside it a bare task of
-an event loop that holds the same messages.
+between a first third of them and the rest: what the first of them needs, others need no more. Of each cell what one
+agent alone makes it hold is left out, for a cell is there for thousands. Beside it a bare task of an event loop that
+holds the same messages.
 """
 
 from __future__ import annotations
@@ -20,19 +21,31 @@ from benchmarks.node import WAIT_S
 from benchmarks.processes import held_bytes
 from benchmarks.turn.agents import TEXT, Agents
 from benchmarks.turn.loops import Bench
+from benchmarks.turn.server import AGENT_MODEL
 from kernel.bounds import Bounds
 
 RUNNING = Bounds().running_sessions
 SESSIONS = [600, pytest.param(1500, marks=pytest.mark.long)]
 AIM = "under 30 KB"
 BARE_TASKS = 1_000
+ALONE = "alone"
 _CHATS = itertools.count()
 
 
-def held(bench: Bench) -> int:
-    """By the node and its cells."""
+@pytest.fixture(scope="module")
+def cell_bytes(bench: Bench) -> int:
+    """What a cell holds with one agent in it that has answered once."""
+    model = AGENT_MODEL.format(0, 0)
+    bench.node.client.spawn(ALONE, provider="bench", model=model, isolation="dedicated")
+    bench.node.client.send(ALONE, TEXT, wait_s=WAIT_S)
+    return held_bytes(next(row["os_pid"] for row in bench.node.rows() if row["name"] == ALONE))
+
+
+def held(bench: Bench, cell_bytes: int) -> int:
+    """By the node, and by its cells beyond that."""
     processes = bench.processes()
-    return sum(map(held_bytes, processes["node"] + processes["cell"]))
+    cells = sum(held_bytes(pid) - cell_bytes for pid in processes["cell"])
+    return cells + sum(map(held_bytes, processes["node"]))
 
 
 def bare_session() -> Floor:
@@ -71,33 +84,35 @@ def histories(bench: Bench, agents: Agents, count: int) -> None:
     bench.node.post("/send", bodies, 40)
 
 
-def of_each(bench: Bench, agents: Agents, count: int, make: Callable[[Bench, Agents, int], None]) -> float:
+def of_each(
+    bench: Bench, agents: Agents, count: int, make: Callable[[Bench, Agents, int], None], cell_bytes: int
+) -> float:
     """What each of ``count`` adds behind the first third of them."""
     first = count // 3
     make(bench, agents, first)
-    before = held(bench)
+    before = held(bench, cell_bytes)
     make(bench, agents, count - first)
-    return (held(bench) - before) / (count - first)
+    return (held(bench, cell_bytes) - before) / (count - first)
 
 
 @pytest.mark.parametrize("count", SESSIONS)
-def test_session_awake(bench: Bench, report: Report, count: int) -> None:
+def test_session_awake(bench: Bench, report: Report, cell_bytes: int, count: int) -> None:
     agents = Agents.spawn(bench, -(-count // (RUNNING // 2)), 0)
-    took = of_each(bench, agents, count, chats)
+    took = of_each(bench, agents, count, chats, cell_bytes)
     report(f"a session of a chat, idle, {count} at once", [took], [bare_session()], aim=AIM, unit="bytes")
 
 
 @pytest.mark.parametrize("count", SESSIONS)
-def test_session_asleep(bench: Bench, report: Report, count: int) -> None:
+def test_session_asleep(bench: Bench, report: Report, cell_bytes: int, count: int) -> None:
     """An agent keeps so many of its sessions running and no more."""
     agents = Agents.spawn(bench, 2, 0)
     chats(bench, agents, 2 * RUNNING)
-    took = of_each(bench, agents, count, chats)
+    took = of_each(bench, agents, count, chats, cell_bytes)
     report(f"a session of a chat, asleep, {count} at once", [took], [bare_session()], aim=AIM, unit="bytes")
 
 
 @pytest.mark.parametrize("count", SESSIONS)
-def test_history(bench: Bench, report: Report, count: int) -> None:
+def test_history(bench: Bench, report: Report, cell_bytes: int, count: int) -> None:
     agents = Agents.spawn(bench, 1, 0)
-    took = of_each(bench, agents, count, histories)
+    took = of_each(bench, agents, count, histories, cell_bytes)
     report(f"a session of the agent itself, {count} at once", [took], [bare_session()], aim=AIM, unit="bytes")
