@@ -410,6 +410,21 @@ PARTS: dict[str, tuple[Behaviour, ...]] = {
             ),
         ),
         Behaviour(
+            "Definitions within a budget of the window, the preferred first and behind what they need; text only",
+            (
+                "cognition/execution/test_loading::test_those_are_offered",
+                "cognition/execution/test_loading::test_declarations_take",
+                "cognition/stages/test_tool_split::test_what_does_not_fit",
+            ),
+        ),
+        Behaviour(
+            "`load_tools`: groups on demand, the first question has one small tool",
+            (
+                "cognition/execution/test_loading::test_a_group",
+                "cognition/stages/test_tool_split::test_tools_are_loaded",
+            ),
+        ),
+        Behaviour(
             "A turn keeps the rules that it began with",
             ("kernel/syscall/test_tool_rules::test_a_turn_keeps",),
         ),
@@ -434,6 +449,13 @@ PARTS: dict[str, tuple[Behaviour, ...]] = {
             ("kernel/toolbox/test_file_rules::test_",),
         ),
         Behaviour("Streams to whoever listens", (f"{_MODELS}::test_tokens_are_seen",)),
+        Behaviour(
+            "Results to 64 KB, and a word that there is more",
+            (
+                "kernel/syscall/test_long_results::test_a_result_of",
+                "cognition/providers/test_wire::test_a_failed",
+            ),
+        ),
         Behaviour(
             "25 rounds, one closing call without tools, then an error",
             (f"{_AGENT}::test_after_25_rounds", f"{_AGENT}::test_a_model_that_asks_for_tools"),
@@ -528,6 +550,23 @@ PARTS: dict[str, tuple[Behaviour, ...]] = {
         Behaviour("A turn that failed is scored too", (f"{_SCORES}::test_a_turn_that_failed",)),
     ),
     "Configuration": (
+        Behaviour(
+            "Each key acts: without its line something else is seen; one file has all of them",
+            (
+                "weftos/config/keys/test_every_key::test_a_key_acts",
+                "weftos/config/keys/test_every_key::test_one_file",
+                "weftos/config/keys/test_every_key::test_what_agents_can",
+            ),
+        ),
+        Behaviour(
+            "Each key wrong in turn is one fault with file, line and key",
+            ("weftos/config/keys/test_wrong_values::test_",),
+        ),
+        Behaviour(
+            "`weftos config reload` and SIGHUP: what reloads is stated; faults change nothing; keys rotate",
+            ("integration/test_reload::test_keys", "weftos/config/test_reload::test_"),
+        ),
+        Behaviour("`voice_mode`: an answer that can be spoken", ("cognition/execution/test_spoken::test_",)),
         Behaviour(
             "defaults < TOML < environment < app < spawn < channel < message; tools only intersect",
             ("cognition/turn/test_precedence::test_",),
