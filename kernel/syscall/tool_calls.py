@@ -344,6 +344,7 @@ class ToolCalls:
 
         def hand_over() -> None:
             if attempt.withdrawn or self._closing:
+                self._at_once.leave(site.turn.id, attempt)
                 return
             try:
                 self._put(site, declaration, self._work(site, examined, ticket, workspace), attempt)

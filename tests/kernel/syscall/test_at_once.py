@@ -68,3 +68,16 @@ def test_the_calls_of_a_round_beyond_them_wait_in_the_node_and_are_withdrawn_wit
         assert len(twin.workers.calls) == 2
 
     on_twin(tmp_path, body, bounds=Bounds(worker_calls_per_turn=2))
+
+
+def test_a_call_that_was_withdrawn_before_its_intent_was_on_disk_keeps_no_place(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        twin.ask_tool(at, "pay", {"amount": 1})
+        twin.kernel.processes.exit(at.pid, "killed")
+        again = await twin.delivery()
+        outcome = await twin.call_tool(again, "pay", {"amount": 1})
+        assert outcome["status"] in ("ok", "killed")
+        assert (await twin.call_tool(again, "ping", {}, 1))["status"] == "ok"
+
+    on_twin(tmp_path, body, bounds=Bounds(worker_calls_per_turn=1))

@@ -133,3 +133,14 @@ def test_what_an_agent_makes_is_held_to_what_the_spawn_of_its_maker_says(tmp_pat
         assert (await said(twin, at, "pay", {}, 0)).startswith("denied: tools: pay is switched off")
 
     on_twin(tmp_path, body)
+
+
+def test_calls_of_one_round_count_for_each_other(tmp_path: Path) -> None:
+    async def body(twin: Twin) -> None:
+        at = await turn_of_ada(twin)
+        for index in range(4):
+            twin.ask_tool(at, "pay", {"amount": index}, index=index)
+        statuses = sorted([(await twin.result())["status"] for _ in range(4)])
+        assert statuses == ["denied", "denied", "ok", "ok"] and len(twin.workers.calls) == 2
+
+    on_twin(tmp_path, body, agent=agent(pay={"max_calls_per_session": 2}))
