@@ -312,7 +312,7 @@ class _Finder:
                 documents.add(entry.subject)
             elif entry.kind == "message.replayed" and turn in self._concerned and not record.erased:
                 self._concerned.add(turn_id(record.body["as"]))
-            elif documents.intersection(_read(record)):
+            elif documents.intersection(_read(record)) or self._concerned & _joined(record):
                 reach(turn)
             if turn in self._concerned or (is_caused and (entry.kind in _CAUSED or record.erased)):
                 members.add(entry.seq)
@@ -361,6 +361,13 @@ def _read(record: EntryRecord) -> list[str]:
     if record.entry.kind != "tool.outcome" or record.erased or record.body["tool"] not in _READS_MEMORY:
         return []
     return _DOCUMENT(record.body["result"])
+
+
+def _joined(record: EntryRecord) -> set[str]:
+    """What would have been the turns of messages that joined another one, whose entry repeats them."""
+    if record.entry.kind != "turn.steered" or record.erased:
+        return set()
+    return set(map(turn_id, record.body["messages"]))
 
 
 def _turn_of(record: EntryRecord) -> str:

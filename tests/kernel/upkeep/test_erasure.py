@@ -16,7 +16,8 @@ from chain.disk import Disk
 from chain.entry.reader import EntryRecord, read_records
 from chain.ledger.ledger import Draft
 from kernel.bounds import Bounds
-from kernel.cells.cell_events import CellCrashed
+from kernel.cell.protocol import Nothing
+from kernel.cells.cell_events import CellAsked, CellCall, CellCrashed
 from kernel.control.erasure import ERASED_REASON, check_unused
 from kernel.control.facts import Erasures
 from kernel.errors import Busy, Invalid, KernelError, NotFound, Refused, Unavailable
@@ -973,5 +974,23 @@ def test_the_other_copies_of_what_a_person_published_are_named_as_left(tmp_path:
         rest = saying(twin.directory, SECRET, seqs_of(erased["ranges"]))
         assert set(rest.values()) == {"message.accepted", "turn.ended"}
         assert set(rest) <= {seq for seq, _ in erased["left"]}
+
+    on_control(tmp_path, body)
+
+
+def test_what_joined_another_turn_is_told_to_be_left_there(tmp_path: Path) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        steers = {"channel_overrides": {"telegram": {"while_busy": "steer"}}}
+        await control(Spawning.spawn, "ada", config=steers)
+        of: dict[str, Any] = {"channel": "telegram", "chat": "42"}
+        await control(Messages.send, "ada", "hello", **of)
+        at = await twin.delivery()
+        joins = await control(Messages.send, "ada", SECRET, **of)
+        twin.say(CellAsked(at.pid, CellCall(at.turn, 0, 0, "steered", Nothing())))
+        assert (await twin.result())["texts"] == [SECRET]
+        await answer(twin, at, "done")
+        erased = await control(Erasure.erase, "why", seqs=[joins["seq"]])
+        assert "turn.steered" in {kind for _, kind in erased["left"]}
+        assert not unsaid(twin, erased)
 
     on_control(tmp_path, body)
