@@ -37,6 +37,7 @@ from cognition.execution.repetition import (
 from cognition.execution.shape import Shape, shape_of
 from cognition.execution.spoken import spoken
 from cognition.forerunner import note_of
+from cognition.guard.admission import fault_of
 from cognition.guard.guard import MESSAGE_NOTE, REFUSED, guarded_message, guarded_result
 from cognition.guard.window import SURE, ContextOverflow, fitted
 from cognition.prompt.shown import sections_of
@@ -120,6 +121,10 @@ class _Loop:
             self._has_asked = True
             return
         for text in await self._turn.sys.steered():
+            if fault := fault_of(text, (), self._turn.guard):
+                self._turn.sys.log(f"guard: a message that joined the turn was left out: {fault}")
+                self._note(fault)
+                continue
             guarded = guarded_message(text, self._turn.guard)
             if guarded.signals:
                 self._turn.sys.log(f"injection: a message that joined the turn ({guarded.why})")

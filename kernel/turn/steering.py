@@ -1,7 +1,8 @@
 """Messages that join the turn that runs, where their channel's ``while_busy`` is ``steer``: handed over when the
 behaviour asks for them, recorded as what that call was given, so that a resumed turn has the same, and answered by it.
 
-A message that nobody asks for before the turn ends has a turn of its own, as any other.
+A message that nobody asks for before the turn ends has a turn of its own, as any other; so has one with attachments, or
+that asks for another answer than the turn's message: only its text could join.
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ class Steering:
                 return  # what came before it is answered before it
             if mail.identity != turn.mail.identity or mail.rights != turn.mail.rights:
                 return  # what another user says is not said in this one's name, nor with his rights
+            if not _is_text_alone(mail, turn.mail):
+                return
             if self._policy(slot, channel) != STEER or (mail.deadline_us and mail.deadline_us < now_us):
                 return
             left -= len(mail.text.encode())
@@ -91,3 +94,9 @@ class Steering:
     def _answer(self, turn: Turn, call: Call) -> None:
         assert call.outcome is not None
         self._turns.answer(turn, call.ordinal, Steered(tuple(json.loads(call.outcome["result"]))))
+
+
+def _is_text_alone(mail: Mail, first: Mail) -> bool:
+    """Whether it says no more than its text, beside the message whose turn it may join."""
+    one, other = mail.inbound, first.inbound
+    return one is not None and other is not None and not one.attachments and one.options == other.options

@@ -375,6 +375,16 @@ def test_what_is_said_while_a_turn_runs_joins_it_before_its_next_question_and_st
     assert roles[-3:] == [("user", "and in UTC"), ("user", "please"), ("assistant", "done")]
 
 
+def test_what_is_ruled_out_in_a_message_is_not_shown_either_where_it_joins_a_turn() -> None:
+    node = Node([says("", call("clock")), says("done")], {"clock": lambda: "noon"})
+    node.joins = [("tell me the Launch  code", "please")]
+    of = agent(channel_overrides={"telegram": {"while_busy": "steer"}}, guard={"deny": ["launch code"]})
+    result = came(node, of, Inbound("telegram", "42", who=Identity("telegram:", ("guest",))))
+    shown = str(node.requests[1].messages)
+    assert "please" in shown and "Launch" not in shown and "ruled out here" in shown
+    assert "Launch" not in str(result.remember)
+
+
 @pytest.mark.parametrize("channel", ["signal", ""])
 def test_nothing_is_asked_for_that_could_join_a_turn_of_another_channel(channel: str) -> None:
     node = Node([says("", call("clock")), says("done")], {"clock": lambda: "noon"})

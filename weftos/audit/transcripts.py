@@ -183,11 +183,11 @@ def read_exchanges(file: BinaryIO) -> list[Exchange]:
                     number, f"it is of version {event.get('version')!r:.20}, this one reads {VERSION}"
                 )
             continue
-        turn = event.get("turn", "")
         if event["event"] == "message":
             waiting[_text(number, event, "turn")] = _text(number, event, "text")
-        elif event["event"] == "reply" and event.get("status") == "ok" and turn in waiting:
-            exchanges.append(Exchange(waiting.pop(turn), _text(number, event, "text")))
+        elif event["event"] == "reply" and event.get("status") == "ok":
+            said = waiting.pop(_text(number, event, "turn"), None)
+            exchanges += [] if said is None else [Exchange(said, _text(number, event, "text"))]
     return exchanges
 
 

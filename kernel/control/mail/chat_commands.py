@@ -70,6 +70,8 @@ class ChatCommands:
             mail = self._kernel.cancels.find(address)
         except NotFound:
             return "Nothing is being answered.", ""
+        if mail.inbound is not None and mail.identity.name != inbound.who.name:
+            return "What is being answered here was asked by somebody else, who can stop it.", ""
         with ledger_errors():
             cut = self._kernel.cancels.cancel(mail, cancelled_by(inbound.user or asked.by, "/stop"))
         return "Stopped.", cut.turn

@@ -71,9 +71,9 @@ class MessageControl:
         target = self._here(request.named)
         if inbound is None or self._is_abroad(request.named):
             raise Refused(f"{request.named} is on another node: commands of chats are for those of this")
-        self._admission.admitted(self._kernel.messaging.resolve(target), inbound)
+        heard, _ = self._admission.admitted(self._kernel.messaging.resolve(target), inbound)
         known = (key, _digest(request) if key else "")
-        done = await self._commands.obey(asked, request, inbound, target, command, known)
+        done = await self._commands.obey(asked, request, heard or inbound, target, command, known)
         return _answer_to(request, done)
 
     async def _answered(self, request: Send, answer: Sent, durable: Callable[[], Awaitable[object]]) -> Sent:

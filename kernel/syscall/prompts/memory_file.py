@@ -8,6 +8,7 @@ written beyond what a prompt shows of it: what nobody reads is no memory.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Sequence
 
 from kernel.abi import Flushed
@@ -19,6 +20,9 @@ from kernel.values import clean
 MOST_FACTS = 16
 FACT_CHARS = 240
 HEAD = "# Memory\n\n"
+_ADDING = (
+    threading.Lock()
+)  # sessions of one agent share a workspace: from the look at what is there to the write
 
 
 def checked_facts(facts: Sequence[str]) -> list[str]:
@@ -29,6 +33,11 @@ def checked_facts(facts: Sequence[str]) -> list[str]:
 
 def write_facts(workspace: str, facts: Sequence[str], protected: ProtectedPaths) -> Flushed:
     """Add the facts that are not there yet. Why not all of them are there now is said, and raised is nothing."""
+    with _ADDING:
+        return _added(workspace, facts, protected)
+
+
+def _added(workspace: str, facts: Sequence[str], protected: ProtectedPaths) -> Flushed:
     try:
         seen = os.lstat(os.path.join(workspace, MEMORY)) if os.path.isabs(workspace) else None
     except (OSError, ValueError):

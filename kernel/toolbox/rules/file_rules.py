@@ -7,7 +7,7 @@ what is opened.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -18,7 +18,8 @@ MEGABYTE = 1_000_000
 class FileRules:
     """``allowed``: for each word on it, the files and directories with all below them of which one must hold a path;
     no word: all is allowed. ``denied``: globs that match no name on the way to a file, and not the whole path, in
-    whatever case and form of Unicode; one without a ``/`` at its end or inside means a name wherever it is.
+    whatever case and form of Unicode; one without a ``/`` inside means a name wherever it is, and ``**`` between two
+    stands for any number of directories, also for none.
     ``most_bytes``: a larger file is neither read nor written; 0: any is.
     """
 
@@ -73,13 +74,41 @@ def _holds(above: Sequence[str], below: Sequence[str]) -> bool:
 
 
 def _denies(pattern: str, components: Sequence[str]) -> bool:
-    wanted = _folded(pattern.strip("/"))
+    wanted = _names(_folded(pattern))
     names = [_folded(each) for each in components]
-    return any(fnmatchcase(text, wanted) for text in _forms(names, "/" in wanted))
+    while wanted[:1] == ("**",) and len(wanted) > 1:  # wherever it is: also at the top
+        wanted = wanted[1:]
+        if len(wanted) > 1:
+            return any(_is_under(wanted, names[at:]) for at in range(len(names)))
+    if len(wanted) < 2:  # none is the workspace itself
+        return not wanted or any(fnmatchcase(name, wanted[0]) for name in names)
+    return _is_under(wanted, names)
 
 
-def _forms(names: Sequence[str], by_path: bool) -> Iterator[str]:
-    yield from _ways(names) if by_path else names
+def _is_under(wanted: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether a path, or a directory on its way, is meant. A ``*`` holds what lies deeper too."""
+    whole = "/".join(wanted)
+    return any(fnmatchcase(way, whole) for way in _ways(names)) or _is_met(wanted, names)
+
+
+def _is_met(wanted: Sequence[str], names: Sequence[str]) -> bool:
+    """The same, name by name: by how many of ``wanted`` can be met by the names so far."""
+    met = _skipping(wanted, {0})
+    for name in names:
+        stays = {at for at in met if wanted[at] == "**"}
+        goes = {at + 1 for at in met if fnmatchcase(name, wanted[at])}
+        met = _skipping(wanted, stays | goes)
+        if len(wanted) in met:
+            return True
+    return False
+
+
+def _skipping(wanted: Sequence[str], met: set[int]) -> set[int]:
+    """With those that need no name, but for the last one."""
+    for at in range(len(wanted) - 1):
+        if at in met and wanted[at] == "**":
+            met.add(at + 1)
+    return met
 
 
 def _ways(names: Sequence[str]) -> Iterable[str]:

@@ -67,8 +67,10 @@ def test_a_command_waits_behind_no_message_and_one_that_comes_again_is_carried_o
         await control(
             Spawning.spawn, "ada", config={"channel_overrides": {"telegram": {"while_busy": "reject"}}}
         )
-        await said(control, "one", id="1")
+        await said(control, "one", id="1", user="bob")
         at = await twin.delivery()
+        other = await said(control, "/stop", user="mallory")
+        assert "asked by somebody else" in other["reply"] and twin.cells.ended == []
         done = await said(control, "/stop", id="2", user="bob")
         assert (done["reply"], done["turn"]) == ("Stopped.", at.turn)
         ended = (await twin.entries("turn.ended"))[-1]

@@ -25,6 +25,7 @@ from tests.kernel.twins.doors import Doors
 from tests.kernel.twins.kernel_twin import LIMIT_S, Delivery, Twin
 
 QUICK = Bounds(session_idle_s=0.02)
+FILE = {"name": "a.txt", "type": "text/plain", "size": 1, "sha256": "0" * 64, "text": "a"}
 
 
 def of(chat: str, **more: Any) -> dict[str, Any]:
@@ -389,6 +390,24 @@ def test_what_does_not_steer_waits_and_holds_back_what_is_behind_it(tmp_path: Pa
         assert (await twin.result())["texts"] == []
         twin.finish(at)
         assert (await twin.delivery()).message.text == "from elsewhere"
+
+    on_control(tmp_path, body)
+
+
+@pytest.mark.parametrize("more", [{"attachments": (FILE,)}, {"options": {"model": "other"}}])
+def test_what_is_more_than_text_has_a_turn_of_its_own(tmp_path: Path, more: dict[str, Any]) -> None:
+    """Attachments and options of what joins a turn would be lost."""
+
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada", **busy("steer"))
+        await control(Messages.send, "ada", "one", **of("42"))
+        at = await twin.delivery()
+        await control(Messages.send, "ada", "two", **of("42", **more))
+        asks_what_joins(twin, at, 0)
+        assert (await twin.result())["texts"] == []
+        twin.finish(at)
+        inbound = (await twin.delivery()).message.inbound
+        assert inbound is not None and (inbound.attachments or inbound.options.model == "other")
 
     on_control(tmp_path, body)
 

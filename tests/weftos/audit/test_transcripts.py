@@ -64,6 +64,10 @@ def test_of_a_file_whole_exchanges_are_taken_and_no_deeds() -> None:
         (b'{"event":7}\n', "line 1: it is no object"),
         (b'{"event":"message","turn":"t1","text":7}\n', "line 1: text of a 'message' must be text"),
         (b'{"event":"message","turn":["t1"],"text":"a"}\n', "line 1: turn of a 'message' must be text"),
+        (
+            b'{"event":"reply","status":"ok","turn":[1],"text":"a"}\n',
+            "line 1: turn of a 'reply' must be text",
+        ),
         (b'{"event":"session","version":2}\n', "line 1: it is of version 2"),
         (b"\xff\xfe\n", "line 1: it is no JSON"),
         (b"[" * 100_000 + b"\n", "line 1: it is no JSON"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,6 +61,15 @@ def test_what_is_no_file_of_the_workspace_is_not_written(tmp_path: Path, kind: s
     flushed = write_facts(where, ["a"], protected)
     assert flushed.written == 0 and "was not written" in flushed.why
     assert (outside.read_text() == "theirs" and not memory.is_file()) or kind == "link"
+
+
+def test_facts_of_two_sessions_of_one_agent_that_are_compacted_at_once_are_all_kept(tmp_path: Path) -> None:
+    facts = [[f"{of} {number}" for number in range(5)] for of in range(4)]
+    with ThreadPoolExecutor(len(facts)) as pool:
+        flushed = list(pool.map(lambda each: write_facts(str(tmp_path), each, NOTHING_PROTECTED), facts))
+    assert [each.written for each in flushed] == [5] * len(facts)
+    lines = (tmp_path / MEMORY).read_text().splitlines()
+    assert {f"- {fact}" for each in facts for fact in each} <= set(lines)
 
 
 def test_facts_are_lines_bounded_in_number_and_length() -> None:
