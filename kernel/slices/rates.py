@@ -1,4 +1,6 @@
-"""When messages were accepted of those whose rate is limited, within the last hour."""
+"""When messages of those whose rate is limited were accepted, and their words on the model of a chat, within the last
+hour.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ MOST_SENDERS = 20_000
 
 
 class Rates(Table[str, "array[int]"]):
-    """By name, the times in microseconds, oldest first; some may be over an hour old. ``message.accepted`` says whom a
-    message counts for. Eight bytes are kept of each, where its entry takes hundreds.
+    """By name, the times in microseconds, oldest first; some may be over an hour old. The entry says whom
+    it counts for. Eight bytes are kept of each, where its entry takes hundreds.
     """
 
     NAME = "rates"
@@ -29,7 +31,7 @@ class Rates(Table[str, "array[int]"]):
         super().__init__(self._heard)
 
     def hears(self) -> Mapping[str, Handler]:
-        return {"message.accepted": self._accepted}
+        return {"message.accepted": self._accepted, "session.preferred": self._accepted}
 
     def _accepted(self, told: Told) -> None:
         name = told.body.get("rate", "")

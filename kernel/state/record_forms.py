@@ -143,7 +143,7 @@ FORMS: Mapping[str, Reads] = {
     "message.sent": _reads(f"{_MAIL} peer answers status answer_by_us"),
     "message.acknowledged": _reads("id"),
     "message.keyed": _reads("id to key request", lack="by status"),
-    "session.preferred": _reads("address provider model"),
+    "session.preferred": _reads("address provider model", lack="rate"),
     "message.replied": _reads("id", lack="status"),
     "message.unanswered": _reads("id"),
     "message.dead": _reads("id why", lack="reason"),

@@ -103,7 +103,7 @@ HEARS: Mapping[str, tuple[str, ...]] = {
     "budget.warned": ("accounts",),
     "sys.value": ("calls",),
     "sys.files": ("told_files", "calls"),
-    "session.preferred": ("preferences",),
+    "session.preferred": ("preferences", "rates"),
     "turn.steered": ("calls", "tally", "mail", "keyed"),
     "sys.compaction": ("calls", "turn_logs"),
     "monitor.set": ("calls", "monitors"),

@@ -157,9 +157,11 @@ class ChatSessions:
             out, inbound=replace(inbound, options=preferring(inbound.options, one.provider, one.model))
         )
 
-    def prefer(self, unit: Unit, out: Outgoing, inbound: Inbound, provider: str, model: str) -> str:
+    def prefer(
+        self, unit: Unit, out: Outgoing, inbound: Inbound, provider: str, model: str, rate: str = ""
+    ) -> str:
         """Add to a unit what keeps the model that a chat prefers; the address of its session, which is made when there
-        is none. Raises as :meth:`put`.
+        is none. ``rate``: whom it counts for. Raises as :meth:`put`.
         """
         address, key = self.address_of(out.target, inbound), session_key(inbound)
         slot = self._state.slots.get(address)
@@ -168,7 +170,7 @@ class ChatSessions:
             unit.say(SlotWritten(address))
         elif slot.spec.session != key:
             raise _taken(address, key)
-        body = {"address": address, "provider": provider, "model": model, "by": inbound.user}
+        body = {"address": address, "provider": provider, "model": model, "by": inbound.user, "rate": rate}
         unit.add(Draft("session.preferred", body, 0, "", out.trace, out.cause))
         return address
 

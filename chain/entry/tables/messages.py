@@ -80,6 +80,7 @@ MESSAGES = (
         provider=(TEXT, "a provider, empty for the one that is configured"),
         model=(TEXT, "a model, empty for what that provider has of itself, or what is configured"),
         by=(TEXT, "who said so, as the channel names them; empty for nobody in particular"),
+        rate=(TEXT, "whom it counts for, as of message.accepted; lacks in older entries"),
     ),
     kind("message.acknowledged", "the other node has taken a message, durably", id=MESSAGE, peer=ORIGIN),
     kind(

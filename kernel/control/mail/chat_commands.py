@@ -13,6 +13,7 @@ from kernel.kernel import Kernel
 from kernel.message.chat_commands import Command, PreferModel, StopTurn, command_of, shown_model
 from kernel.message.messaging import OPERATOR, Outgoing
 from kernel.operations.messages import Said, Sent
+from kernel.policy.asker import Asker
 from kernel.state.recorder import ledger_errors
 from kernel.turn.cancels import cancelled_by
 
@@ -52,7 +53,9 @@ class ChatCommands:
                 reply, turn = f"This chat is answered by {model}.", ""
             case PreferModel(provider, model):
                 unit = self._kernel.recorder.unit()
-                address = self._kernel.chats.prefer(unit, out, inbound, provider, model)
+                address = self._kernel.chats.prefer(
+                    unit, out, inbound, provider, model, self._counts_for(inbound)
+                )
                 with ledger_errors():
                     self._kernel.recorder.commit(unit)
                 reply, turn = f"From now on this chat is answered by {shown_model(provider, model)}.", ""
@@ -64,6 +67,11 @@ class ChatCommands:
                 self._kernel.recorder.commit([_keyed(seq, address, *key)])
             await self._kernel.recorder.barrier()
         return {"message": "", "address": address, "seq": seq, "status": "ok", "reply": reply, "turn": turn}
+
+    def _counts_for(self, inbound: Inbound) -> str:
+        """It may make a session, and is on record: so it counts as a message does."""
+        asker = Asker(OPERATOR, "control", identity=inbound.who)
+        return self._kernel.env.terms.rates.counts_for(asker, self._kernel.state.rates)
 
     def _stopped(self, address: str, inbound: Inbound, asked: Asked) -> tuple[str, str]:
         try:

@@ -43,6 +43,7 @@ def test_what_must_be_on_disk_before_anything_follows() -> None:
     assert {name for name, kind in KINDS.items() if kind.durable} == {
         "node.booted",
         "node.stopped",
+        "session.preferred",
         "process.changed",
         "node.disk_full",
         "node.disk_free",

@@ -169,3 +169,19 @@ def test_what_was_decided_holds_though_the_configuration_says_otherwise_by_now(t
         await denied(control, "ada", channel="tel", user="7")
 
     on_control(tmp_path, after, access=replace(ACCESS, users={}, unknown=()))
+
+
+def test_a_word_on_the_model_of_a_chat_counts_as_a_message_since_it_may_make_a_session(
+    tmp_path: Path,
+) -> None:
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada")
+        for chat in ("1", "2"):
+            await control(Messages.send, "ada", "/model small", channel="tel", chat=chat, user="8")
+        for text in ("/model small", "hi"):
+            with pytest.raises(RateLimited):
+                await control(Messages.send, "ada", text, channel="tel", chat="3", user="8")
+        await control(Messages.send, "ada", "/model", channel="tel", chat="3", user="9")
+        assert len(await twin.entries("process.spawned")) == 4  # /user, ada and two sessions
+
+    on_control(tmp_path, body, **limited(RateLimits(RateLimit(per_minute=2))))
