@@ -37,7 +37,6 @@ class Made:
     config: ToldConfig
     pipeline: Pipeline
     router: Router | None
-    warnings: tuple[str, ...]
 
 
 class Agent:
@@ -57,7 +56,7 @@ class Agent:
         self._config = made.config
         self._router = made.router
         self._pipeline = made.pipeline if pipeline is None else pipeline.build()
-        self._warnings = made.warnings
+        self._warnings = loudly_absent(self._pipeline)
         self._bounds = bounds or ContextBounds()
 
     async def handle(self, message: Message, sys: Syscalls) -> TurnResult:
@@ -95,4 +94,4 @@ def _made(config: str) -> Made:
     pipeline = agent_builder(parsed.pipeline).build()
     shape_of(parsed.output_schema)
     router = None if parsed.routing is None else Router(parsed.routing)
-    return Made(parsed, pipeline, router, tuple(loudly_absent(pipeline.names)))
+    return Made(parsed, pipeline, router)

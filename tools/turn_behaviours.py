@@ -91,8 +91,12 @@ PARTS: dict[str, tuple[Behaviour, ...]] = {
         ),
         Behaviour("Each absent stage has a stated default", (f"{_BUILDER}::test_every_stage_that_may_be",)),
         Behaviour(
-            "Behind `classify` the pipeline of the task's type takes over",
-            (f"{_PIPELINE}::test_behind_classify", f"{_BUILDER}::test_the_stages_of_a_task"),
+            "Behind `classify` the pipeline of the task's type takes over, also by the configuration",
+            (
+                f"{_PIPELINE}::test_behind_classify",
+                f"{_BUILDER}::test_a_configuration_has_other",
+                f"{_BUILDER}::test_the_stages_of_a_task",
+            ),
         ),
     ),
     "Messages and sessions": (

@@ -52,11 +52,18 @@ SENSITIVE_FIELDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class PipelineConfig:
+class StagesConfig:
     """``stages``: which there are, in their order; empty: all. ``skip_stages``: those that are left out of them."""
 
     stages: Words = ()
     skip_stages: Words = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineConfig(StagesConfig):
+    """``tasks``: by the type of a task, the stages behind ``classify`` for it in place of those here."""
+
+    tasks: dict[str, StagesConfig] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ class GuardConfig:
     """
 
     injection: Action = "flag"
-    threshold: Annotated[float, Ge(0.1), Le(10)] = 1.0
+    threshold: Annotated[float, Ge(0.001), Le(1_000_000)] = 1.0
     deny: Annotated[tuple[Phrase, ...], MaxLen(1_000)] = ()
     attachments: Annotated[int, Ge(0), Le(100)] = 10
     attachment_bytes: Annotated[int, Ge(0), Le(2**40)] = 10 * 2**20

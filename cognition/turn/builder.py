@@ -44,7 +44,9 @@ class PipelineBuilder:
         known = {
             name: replace(stage, run=runs[name], wrap=wraps.get(name)) for name, stage in self.known.items()
         }
-        return replace(self, stages=tuple(known[stage.name] for stage in self.stages), known=known)
+        by_task = {task_type: stages.bound(runs, wraps) for task_type, stages in self.by_task.items()}
+        stages = tuple(known[stage.name] for stage in self.stages)
+        return replace(self, stages=stages, known=known, by_task=by_task)
 
     def listed(self, names: Sequence[str]) -> PipelineBuilder:
         """These stages and no others, in this order. A name may be an alias."""
@@ -91,6 +93,16 @@ class PipelineBuilder:
     def for_task(self, task_type: str, stages: PipelineBuilder) -> PipelineBuilder:
         """With other stages behind ``classify`` for a type of task: those of ``stages`` that come behind its own."""
         return replace(self, by_task={**self.by_task, task_type: stages})
+
+    def knowing(self, task_types: Sequence[str]) -> PipelineBuilder:
+        """The same, where no task has another type than these."""
+        return self._with(
+            *(
+                f"for {name[:64]!r}: no task has this type; they are {_list(task_types)}"
+                for name in self.by_task
+                if name not in task_types
+            )
+        )
 
     def build(self) -> Pipeline:
         """The pipeline. Raises :class:`PipelineError` that names every fault."""

@@ -2,14 +2,16 @@
 
 The node reads a configuration by it and loads none of their code; :mod:`cognition.stages.table` says what runs in each.
 A configuration names them in ``[agent.pipeline]``: ``stages`` for a list of its own, ``skip_stages`` for what is left
-out.
+out, ``tasks`` for what is behind ``classify`` where a task is of some type.
 """
 
 from __future__ import annotations
 
-from cognition.config.agent_config import PipelineConfig
+from cognition.classification.task_types import TASK_TYPES
+from cognition.config.agent_config import PipelineConfig, StagesConfig
 from cognition.turn.agent_turn import UNKNOWN_COMPLEXITY
 from cognition.turn.builder import PipelineBuilder
+from cognition.turn.pipeline import Pipeline
 from cognition.turn.stage import StageSpec
 
 ORDER: tuple[StageSpec, ...] = (
@@ -66,12 +68,25 @@ REQUIRED = frozenset({"execute"})
 
 def builder_of(config: PipelineConfig) -> PipelineBuilder:
     """What a configuration wants; all stages where it names none."""
+    builder = _listed(config)
+    for task_type, stages in config.tasks.items():
+        builder = builder.for_task(task_type, _listed(stages))
+    return builder.knowing(TASK_TYPES)
+
+
+def _listed(config: StagesConfig) -> PipelineBuilder:
     builder = PipelineBuilder.of(ORDER, ALIASES, REQUIRED)
     if config.stages:
         builder = builder.listed(config.stages)
     return builder.without(config.skip_stages) if config.skip_stages else builder
 
 
-def loudly_absent(names: tuple[str, ...]) -> list[str]:
+def loudly_absent(pipeline: Pipeline) -> list[str]:
     """Of stages that nobody should leave out unawares: what is done without them, one sentence each."""
-    return [f"without {each.name} {each.absent}" for each in ORDER if each.loud and each.name not in names]
+    of_tasks = [(f"for {task_type}: ", pipeline.names_for(task_type)) for task_type in pipeline.by_task]
+    return [
+        f"{of}without {each.name} {each.absent}"
+        for of, names in (("", pipeline.names), *of_tasks)
+        for each in ORDER
+        if each.loud and each.name not in names
+    ]

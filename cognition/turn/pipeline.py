@@ -37,6 +37,13 @@ class Pipeline:
     def names(self) -> tuple[str, ...]:
         return tuple(stage.name for stage in self.stages)
 
+    def names_for(self, task_type: str) -> tuple[str, ...]:
+        """Of the stages that a task of this type goes through."""
+        if task_type not in self.by_task:
+            return self.names
+        before = self.names[: self.names.index(CLASSIFY) + 1]
+        return (*before, *(stage.name for stage in self.by_task[task_type]))
+
     async def run(self, turn: AgentTurn) -> AgentTurn:
         """The turn behind all of its stages. It has a reply unless no stage gave one."""
         left = list(reversed(self.stages))

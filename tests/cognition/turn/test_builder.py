@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from cognition.config.agent_config import PipelineConfig
+from cognition.config.agent_config import PipelineConfig, StagesConfig
 from cognition.stages.table import RUNS, WRAPS, agent_builder
 from cognition.turn.agent_turn import AgentTurn
 from cognition.turn.builder import PipelineBuilder, PipelineError
@@ -135,9 +135,28 @@ def test_every_stage_that_may_be_absent_says_what_is_done_without_it() -> None:
 
 def test_who_leaves_out_the_guard_of_the_context_is_told_so() -> None:
     config = PipelineConfig(skip_stages=("assemble",))
-    [said] = loudly_absent(builder_of(config).build().names)
+    [said] = loudly_absent(builder_of(config).build())
     assert said.startswith("without context_guard the model is shown")
-    assert loudly_absent(builder_of(PipelineConfig()).build().names) == []
+    assert loudly_absent(builder_of(PipelineConfig()).build()) == []
+    of_a_task = PipelineConfig(tasks={"math": StagesConfig(skip_stages=("context_guard",))})
+    assert loudly_absent(builder_of(of_a_task).build()) == [f"for math: {said}"]
+
+
+def test_a_configuration_has_other_stages_for_a_type_of_task() -> None:
+    tasks = {"math": StagesConfig(stages=("execute",)), "chat": StagesConfig(skip_stages=("score",))}
+    pipeline = agent_builder(PipelineConfig(tasks=tasks)).build()
+    before = ("auth_resolve", "history_sanitize", "classify")
+    assert pipeline.names_for("math") == (*before, "execute")
+    assert pipeline.names_for("chat") == pipeline.names[:-1]
+    assert pipeline.names_for("research") == pipeline.names
+    assert pipeline.by_task["math"][0].run is RUNS["execute"]
+
+
+def test_stages_for_a_type_of_task_that_there_is_not_are_a_fault() -> None:
+    with pytest.raises(
+        PipelineError, match=r"for 'poetry': no task has this type; they are code_generation, .*chat"
+    ):
+        builder_of(PipelineConfig(tasks={"poetry": StagesConfig(stages=("execute",))})).build()
 
 
 def test_every_stage_has_its_code() -> None:

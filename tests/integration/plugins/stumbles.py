@@ -6,30 +6,22 @@ import os
 import signal
 from pathlib import Path
 
-from cognition.agent import Agent
-from cognition.config.agent_config import PipelineConfig
-from cognition.stages.table import agent_builder
-from cognition.turn.agent_turn import AgentTurn
-from cognition.turn.outcome import Outcome, Skip
-from cognition.turn.stage import Stage, StageSpec
-from kernel.abi import Message, ProcessInfo, Syscalls, TurnResult
+from kernel.abi import ProcessInfo
 from weftos import behaviour
+from weftos.agents import Agent, AgentTurn, Outcome, Skip, Stage, StageSpec, pipeline_of
 
 BEHIND = "history_sanitize", "context_guard", "execute"
 
 
 @behaviour
-class Stumbles:
+class Stumbles(Agent):
     """The message is a directory: what lies there says where it was killed already."""
 
     def __init__(self, info: ProcessInfo) -> None:
-        builder = agent_builder(PipelineConfig())
+        builder = pipeline_of(info)
         for name in BEHIND:
             builder = builder.insert_after(name, StageSpec(f"killed behind {name}", _killed(name)))
-        self._agent = Agent(info, pipeline=builder)
-
-    async def handle(self, message: Message, sys: Syscalls) -> TurnResult:
-        return await self._agent.handle(message, sys)
+        super().__init__(info, pipeline=builder)
 
 
 def _killed(name: str) -> Stage:

@@ -24,8 +24,8 @@ def test_what_is_said_is_kept(tmp_path: Path) -> None:
     ("said", "words"),
     [
         ('injection = "warn"', "guard.injection must be off, flag, strip or refuse"),
-        ("threshold = 0", "guard.threshold must be at least 0.1"),
-        ("threshold = 11", "guard.threshold must be at most 10"),
+        ("threshold = 0", "guard.threshold must be at least 0.001"),
+        ("threshold = 1e7", "guard.threshold must be at most 1000000"),
         ("injections = 1", "unknown key guard.injections; the nearest is guard.injection"),
     ],
 )

@@ -177,6 +177,20 @@ AGENT: list[tuple[str, str, str, See, Any]] = [
     ("agent.pipeline", 'stages = ["auth_resolve", "execute"]', "", stages, ["auth_resolve", "execute"]),
     ("agent.pipeline", 'skip_stages = ["score"]', "", lambda config, _: "score" in stages(config, _), False),
     (
+        "agent.pipeline.tasks.chat",
+        'stages = ["execute"]',
+        "",
+        stages,
+        ["auth_resolve", "history_sanitize", "classify", "execute"],
+    ),
+    (
+        "agent.pipeline.tasks.chat",
+        'skip_stages = ["score"]',
+        "",
+        lambda config, _: "score" in stages(config, _),
+        False,
+    ),
+    (
         "agent.history",
         "max_tokens = 900",
         "",
@@ -521,6 +535,7 @@ NAMED = {  # of the list of keys; in the file a table of [agent.tools] has its l
     "agent": "provider model system_prompt temperature max_tokens top_p top_k voice_mode",
     "agent.tools": "allow",
     "agent.pipeline": "stages skip_stages",
+    "agent.pipeline.tasks.math": "stages skip_stages",
     "agent.history": "max_tokens strategy redact_tool_outputs summary_threshold",
     "agent.execution": "max_tool_rounds tool_timeout_secs total_timeout_secs parallel_tools stream load_tools",
     "agent.failover": "enabled max_retries_per_provider retry_delay_ms backoff_factor fallback_order",
