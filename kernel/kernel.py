@@ -148,7 +148,7 @@ class Kernel:
         bounds = env.bounds
         self.env = env
         self.recorder, self.state = recorder, recorder.state
-        self.registry, self.cells, self.workers = registry, cells, workers
+        self.registry, self.cells, self.workers, self.gateway = registry, cells, workers, gateway
         self.live, self.watchers, self.events = LiveTable(), Watchers(), Events()
         self.opened = OpenedSessions()
         self._counters_due = 2 * COUNTERS  # so many of them are looked through

@@ -69,6 +69,14 @@ def while_busy(config: Mapping[str, Any], channel: str) -> str:
     return said if said in (STEER, INTERRUPT, REJECT) else QUEUE
 
 
+def provider_of(config: Mapping[str, Any], channel: str) -> str:
+    """Of a model that a chat of that channel names alone; empty: the default of the node."""
+    of_channels = config.get("channel_overrides")
+    of_this = of_channels.get(channel) if isinstance(of_channels, Mapping) else None
+    said = (of_this.get("provider") if isinstance(of_this, Mapping) else None) or config.get("provider")
+    return said if isinstance(said, str) else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """A session of an agent: whether it runs, or is to, and whether it is ``busy``: what runs has something to do, what

@@ -25,6 +25,7 @@ from kernel.message.chats import (
     Seen,
     is_asleep,
     process_name,
+    provider_of,
     room,
     session_spec,
     while_busy,
@@ -173,6 +174,11 @@ class ChatSessions:
         body = {"address": address, "provider": provider, "model": model, "by": inbound.user, "rate": rate}
         unit.add(Draft("session.preferred", body, 0, "", out.trace, out.cause))
         return address
+
+    def provider_of(self, target: str, inbound: Inbound) -> str:
+        """That of a model which a chat with ``target`` names alone. Raises NotFound, Refused."""
+        spec = self._state.slots[self._messaging.resolve(target)].spec
+        return provider_of(self._config_of(spec), inbound.channel)
 
     def _make(self, unit: Unit, out: Outgoing, address: str, key: str) -> None:
         agent = parent_of(address)

@@ -14,6 +14,7 @@ from kernel.message.chat_commands import Command, PreferModel, StopTurn, command
 from kernel.message.messaging import OPERATOR, Outgoing
 from kernel.operations.messages import Said, Sent
 from kernel.policy.asker import Asker
+from kernel.policy.proposal import AskModel
 from kernel.state.recorder import ledger_errors
 from kernel.turn.cancels import cancelled_by
 
@@ -52,6 +53,7 @@ class ChatCommands:
                 model = shown_model("", "") if one is None else shown_model(one.provider, one.model)
                 reply, turn = f"This chat is answered by {model}.", ""
             case PreferModel(provider, model):
+                self._check_allowed(target, inbound, provider, model)
                 unit = self._kernel.recorder.unit()
                 address = self._kernel.chats.prefer(
                     unit, out, inbound, provider, model, self._counts_for(inbound)
@@ -67,6 +69,16 @@ class ChatCommands:
                 self._kernel.recorder.commit([_keyed(seq, address, *key)])
             await self._kernel.recorder.barrier()
         return {"message": "", "address": address, "seq": seq, "status": "ok", "reply": reply, "turn": turn}
+
+    def _check_allowed(self, target: str, inbound: Inbound, provider: str, model: str) -> None:
+        """That who says so may ask that model: it would be asked for others of his chat too. Raises what policy has
+        against it.
+        """
+        if not (provider or model):
+            return
+        kernel, asker = self._kernel, Asker(OPERATOR, "control", identity=inbound.who)
+        named = provider or kernel.chats.provider_of(target, inbound)
+        kernel.policy.require(asker, AskModel(*kernel.gateway.resolve(named, model), (), 0))
 
     def _counts_for(self, inbound: Inbound) -> str:
         """It may make a session, and is on record: so it counts as a message does."""

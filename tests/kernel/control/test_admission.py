@@ -10,15 +10,17 @@ import pytest
 
 from kernel.abi import Identity
 from kernel.control.mail import admission
-from kernel.errors import AccessDenied, Invalid, RateLimited
+from kernel.errors import AccessDenied, CapabilityError, Invalid, RateLimited
 from kernel.operations.messages import Messages
 from kernel.operations.rights.policy import Policy
 from kernel.operations.spawning import Spawning
 from kernel.policy.access import BUILT_IN, Access, ChannelRules, Known, RoleRules
 from kernel.policy.limits.rates import RateLimit, RateLimits
+from kernel.policy.routes import RouteRights, RoutesGate
 from tests.kernel.control.test_control import on_control
 from tests.kernel.twins.doors import Doors
 from tests.kernel.twins.kernel_twin import Twin
+from weftos.node.gates import GATES
 
 ACCESS = Access(
     {"tel:7": Known("alice", ("staff",), "premium")},
@@ -185,3 +187,23 @@ def test_a_word_on_the_model_of_a_chat_counts_as_a_message_since_it_may_make_a_s
         assert len(await twin.entries("process.spawned")) == 4  # /user, ada and two sessions
 
     on_control(tmp_path, body, **limited(RateLimits(RateLimit(per_minute=2))))
+
+
+@pytest.mark.parametrize("said", ["offline/big", "big"])
+def test_nobody_has_a_chat_answered_by_a_model_that_he_may_not_ask_himself(tmp_path: Path, said: str) -> None:
+    rights = RouteRights(
+        ("free", "premium"), {"offline/small": 0, "offline/big": 1}, "premium", {}, {"guest": "free"}
+    )
+
+    async def body(twin: Twin, control: Doors) -> None:
+        await control(Spawning.spawn, "ada", provider="offline")
+        chat: dict[str, Any] = {"channel": "tel", "chat": "1"}
+        with pytest.raises(
+            CapabilityError, match="tel:8 may have free at most, and offline/big is of premium"
+        ):
+            await control(Messages.send, "ada", f"/model {said}", user="8", **chat)
+        assert "configured" in (await control(Messages.send, "ada", "/model", user="8", **chat))["reply"]
+        for user, text in (("8", "/model small"), ("8", "/model default"), ("7", f"/model {said}")):
+            assert (await control(Messages.send, "ada", text, user=user, **chat))["status"] == "ok"
+
+    on_control(tmp_path, body, access=ACCESS, gates=(*GATES, RoutesGate(rights)))
