@@ -208,6 +208,7 @@ class MessageControl:
         abroad, rights = self._is_abroad(target), None
         if not abroad:
             address = self._kernel.messaging.resolve(self._here(target))
+            self._check_chat(address, inbound)
             inbound, rights = self._admission.admitted(address, inbound)
         seq, trace = asked.record(**{**_said(request), "session": session})
         now_us = self._kernel.recorder.ledger.now_us()
@@ -229,6 +230,12 @@ class MessageControl:
             if abroad or inbound is None or not inbound.chat:
                 return unit, self._kernel.router.put(unit, out)
             return unit, self._kernel.chats.put(unit, replace(out, target=self._here(target)), inbound)
+
+    def _check_chat(self, address: str, inbound: Inbound | None) -> None:
+        """What a channel brings without a chat is no word of somebody else's: a session answers its own chat alone."""
+        of = self._kernel.state.slots[address].spec.session
+        if of and inbound is not None and inbound.channel and not inbound.chat:
+            raise Refused(f"{address} is the session of chat {of}: a message of a channel says its chat")
 
     async def _prepare(self, request: Said, inbound: Inbound | None) -> None:
         """See that the session of a chat can take a message, if it is heard at all. What is checked after it is so

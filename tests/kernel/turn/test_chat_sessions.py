@@ -75,6 +75,17 @@ def test_a_slow_chat_blocks_no_other_and_each_is_one_process(tmp_path: Path) -> 
         assert again["address"] == "/user/ada/telegram.43"
         with pytest.raises(Refused, match="is the session of chat telegram:42: send to /user/ada"):
             await control(Messages.send, "/user/ada/telegram.42", "six", **of("43"))
+        with pytest.raises(
+            Refused, match="is the session of chat telegram:42: a message of a channel says its"
+        ):
+            await control(
+                Messages.send,
+                "/user/ada/telegram.42",
+                "six",
+                channel="telegram",
+                user="mallory",
+                session="telegram:42",
+            )
 
     on_control(tmp_path, body)
 
