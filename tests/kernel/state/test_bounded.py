@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 import kernel.message.events
 import kernel.message.watch
+import kernel.policy.rules.in_force
 import kernel.slices.feed.turn_logs
 from chain.ledger.ledger import Draft, Ledger
 from kernel.abi import ToolCall
@@ -554,16 +555,17 @@ def held(node: Kernel) -> int:
 
 
 @pytest.mark.parametrize(
-    ("name", "session", "most_bytes"), [("ada", "main", 20), ("ada", "new", 1_000), ("t", "main", 200)]
+    ("name", "session", "most_bytes"), [("ada", "main", 20), ("ada", "new", 1_400), ("t", "main", 200)]
 )
 def test_a_turn_that_has_ended_leaves_its_session_alone_and_a_temporary_process_its_pid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, session: str, most_bytes: int
 ) -> None:
     """Each leaves some bytes in the node's memory, as they are counted; not how it ended, which the ledger has. What is
-    seen of turns is kept within bounds of its own, here of the newest alone.
+    seen of turns, and the rules that they began with, are kept within bounds of their own, here of the newest alone.
     """
     monkeypatch.setattr(kernel.slices.feed.turn_logs, "MOST_TURNS", 1)
     monkeypatch.setattr(kernel.message.events, "RING", 1)
+    monkeypatch.setattr(kernel.policy.rules.in_force, "MOST_KEPT", 1)
 
     async def turn(twin: Twin, number: int) -> None:
         target = name if name == "ada" else f"{name}{number}"
