@@ -56,6 +56,8 @@ _ADMISSION = "kernel/control/test_admission"
 _AUTH = "cognition/stages/test_auth_resolve"
 _SECTIONS = "cognition/prompt/test_sections"
 _FEED = "kernel/message/test_turn_feed"
+_TRAJECTORIES = "kernel/slices/feed/test_trajectories"
+_RATED = "kernel/control/test_trajectories"
 _CHECK = "cognition/config/test_check"
 
 PARTS: dict[str, tuple[Behaviour, ...]] = {
@@ -552,6 +554,50 @@ PARTS: dict[str, tuple[Behaviour, ...]] = {
             (f"{_SCORES}::test_each_respect", f"{_SCORES}::test_the_numbers"),
         ),
         Behaviour("A turn that failed is scored too", (f"{_SCORES}::test_a_turn_that_failed",)),
+        Behaviour(
+            "A person's thumb is an entry, counts as half of the score, and is shown by the trace",
+            (
+                f"{_RATED}::test_a_thumb",
+                f"{_TRAJECTORIES}::test_a_thumb_is_half",
+                f"{_TRACES}::test_what_a_person_says",
+            ),
+        ),
+        Behaviour("Only a turn that has ended is rated", (f"{_RATED}::test_a_turn_is_rated",)),
+        Behaviour(
+            "The newest thumb counts; it outlasts the node",
+            (f"{_TRAJECTORIES}::test_the_newest_thumb", f"{_RATED}::test_a_thumb"),
+        ),
+    ),
+    "learn": (
+        Behaviour(
+            "Of each turn a trajectory: request, response, scores, cost, tokens, model, task, outcome",
+            (f"{_TRAJECTORIES}::test_a_trajectory_names",),
+        ),
+        Behaviour(
+            "Turns that failed too, also those that told of no stage",
+            (f"{_TRAJECTORIES}::test_a_turn_that_its_node_ended",),
+        ),
+        Behaviour("Without the stage there is none", (f"{_TRAJECTORIES}::test_a_turn_without",)),
+        Behaviour(
+            "Retention by count and by days, and a bound over all agents",
+            (
+                f"{_TRAJECTORIES}::test_the_newest_so_many",
+                f"{_TRAJECTORIES}::test_what_is_older",
+                f"{_TRAJECTORIES}::test_of_all_agents",
+            ),
+        ),
+        Behaviour(
+            "An erased or deleted session has none, nor has a removed process",
+            (f"{_RATED}::test_an_erased", f"{_TRAJECTORIES}::test_they_go_with"),
+        ),
+        Behaviour(
+            "`weftos trajectories` lists them, and exports them with the texts that are not erased",
+            ("integration/test_trajectories::test_",),
+        ),
+        Behaviour(
+            "Turns are handed to memory",
+            lacks="by an agent that holds the memory tools, and by compactions; no turn is by itself (ADR 0071)",
+        ),
     ),
     "Configuration": (
         Behaviour(

@@ -100,6 +100,17 @@ class ExecutionConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class LearnConfig:
+    """``enabled``: whether the node keeps trajectories of turns; ``keep``: of how many, the newest of an agent and all
+    its chats; ``days``: and for how long.
+    """
+
+    enabled: bool = True
+    keep: Annotated[int, Ge(1), Le(10_000)] = 1_000
+    days: Annotated[int, Ge(1), Le(3_650)] = 30
+
+
+@dataclass(frozen=True, slots=True)
 class AgentConfig:
     """``provider`` and ``model``: empty for the node's own. ``tools``: which are offered of what the process may use,
     and how each may be used (:mod:`cognition.config.tools_config`). ``recall_tokens``: what is recalled before the
@@ -128,6 +139,7 @@ class AgentConfig:
     execution: ExecutionConfig = field(default_factory=ExecutionConfig)
     failover: FailoverConfig = field(default_factory=FailoverConfig)
     workspace: WorkspaceConfig = field(default_factory=WorkspaceConfig)
+    learn: LearnConfig = field(default_factory=LearnConfig)
     channel_overrides: Annotated[dict[Word, ChannelOverride], MaxLen(256)] = field(default_factory=dict)
 
     def wants(self, tool: str) -> bool:

@@ -11,6 +11,7 @@ from cognition.stages.context_guard import context_guard
 from cognition.stages.execute import execute
 from cognition.stages.failover_decide import around, failover_decide
 from cognition.stages.history_sanitize import history_sanitize
+from cognition.stages.learn import learn
 from cognition.stages.route import route
 from cognition.stages.score import score
 from cognition.stages.tool_split import tool_split
@@ -28,6 +29,7 @@ RUNS: Mapping[str, Stage] = {
     "execute": execute,
     "failover_decide": failover_decide,
     "score": score,
+    "learn": learn,
 }
 WRAPS: Mapping[str, Wrap] = {"failover_decide": around}
 """What a stage puts around the one that it wraps."""

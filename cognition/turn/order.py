@@ -61,6 +61,12 @@ ORDER: tuple[StageSpec, ...] = (
         always=True,
         absent="the trace of a turn has no scores",
     ),
+    StageSpec(
+        "learn",
+        after=frozenset({"execute", "failover_decide", "score"}),
+        always=True,
+        absent="the node keeps no trajectory of a turn",
+    ),
 )
 ALIASES = {"assemble": "context_guard", "transport": "execute"}
 REQUIRED = frozenset({"execute"})

@@ -18,6 +18,7 @@ from kernel.control.mail.letters import LetterControl
 from kernel.control.mail.messages import MessageControl
 from kernel.control.mail.sessions import SessionControl
 from kernel.control.mail.topics import TopicControl
+from kernel.control.mail.trajectories import TrajectoryControl
 from kernel.control.mail.transcripts import TranscriptControl
 from kernel.control.mail.turn_events import TurnControl
 from kernel.control.memory import MemoryControl
@@ -56,6 +57,7 @@ class Control:
             cancels,
             MessageControl(kernel, facts.providers),
             TurnControl(kernel.feed),
+            TrajectoryControl(kernel, services.archive),
             TranscriptControl(kernel),
             SessionControl(kernel),
             TopicControl(kernel),

@@ -24,7 +24,7 @@ from kernel.operations.operation import Handler, Nothing
 from kernel.slices.mailboxes import Mail
 from kernel.state.after_durable import AfterDurable
 from kernel.state.in_transit_records import decision_record
-from kernel.state.record_forms import DEEDS, ERASING, EXIT, FILES, SESSION, TURN_EVENT
+from kernel.state.record_forms import DEEDS, ERASING, EXIT, FILES, SESSION, TRAJECTORY, TURN_EVENT
 from kernel.state.recorder import ledger_errors
 from kernel.state.state import State
 from kernel.upkeep.erasure import Plan, Selection, as_json
@@ -144,6 +144,8 @@ class ErasureControl:
             )
         seen = [turn for turn in plan.turns if turn in self._state.turn_logs]
         unit.add(*(StateChange(TURN_EVENT, turn, None) for turn in seen))
+        kept = [turn for turn in plan.turns if turn in self._state.trajectories]
+        unit.add(*(StateChange(TRAJECTORY, turn, None) for turn in kept))
         for ident in plan.documents:
             if self._state.documents.may_read(ident, None):
                 unit.add(Draft("memory.forgotten", {"id": ident, "by": by}, 0, ident, trace, seq))

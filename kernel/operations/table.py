@@ -19,6 +19,7 @@ from kernel.operations.rights.policy import Policy
 from kernel.operations.spawning import Spawning
 from kernel.operations.turns.events import Turns
 from kernel.operations.turns.sessions import Sessions
+from kernel.operations.turns.trajectories import Trajectories
 from kernel.operations.turns.transcripts import Transcripts
 
 NOUNS: tuple[type[Noun], ...] = (
@@ -28,6 +29,7 @@ NOUNS: tuple[type[Noun], ...] = (
     Processes,
     Messages,
     Turns,
+    Trajectories,
     Transcripts,
     Sessions,
     Topics,

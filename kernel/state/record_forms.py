@@ -30,6 +30,7 @@ from kernel.model.machines.machine import Events, names
 from kernel.model.machines.turn_states import TURN_EVENTS
 from kernel.model.spec import ProcessSpec
 from kernel.operations.rights.budgets import OnExhausted, Resource
+from kernel.operations.turns.trajectories import Thumb
 from kernel.slices.mail.subscriptions import OVERFLOWS
 from kernel.slices.mailboxes import KINDS_OF_MESSAGES
 from kernel.values import canonical, check_depth
@@ -42,8 +43,9 @@ INBOX = "inbox"
 NUMBERING = "numbering"
 PIDS = "pids"
 SESSION = "session"
+TRAJECTORY = "trajectory"
 TURN_EVENT = "turn_event"
-TABLES = (DEEDS, DOCUMENT, ERASING, EXIT, FILES, INBOX, NUMBERING, PIDS, SESSION, TURN_EVENT)
+TABLES = (DEEDS, DOCUMENT, ERASING, EXIT, FILES, INBOX, NUMBERING, PIDS, SESSION, TRAJECTORY, TURN_EVENT)
 
 DEEPEST = 510
 """Levels of lists and maps that msgpack writes, less the one around a session that is handed to a cell."""
@@ -159,6 +161,7 @@ FORMS: Mapping[str, Reads] = {
         ends=_number,
     ),
     "turn.ended": _reads("turn status", lack="reply stages", status=_known(TURN_EVENTS, "turn.ended")),
+    "turn.rated": _reads("turn thumb", thumb=get_args(Thumb).__contains__),
     "turn.diverged": _reads("turn ordinal recorded asked", recorded=_json_object, asked=_json_object),
     "turn.decided": _reads("turn ordinal decision", decision=_known(TURN_EVENTS, "turn.decided")),
     "model.asked": _reads("turn ordinal call_hash", lack="provider model tools asked"),
@@ -408,6 +411,12 @@ def _numbering(key: str, value: bytes | None) -> Change:
     return Change(NUMBERING, key, offset)
 
 
+def _trajectory(key: str, value: bytes | None) -> Change:
+    if value is not None:
+        raise ValueError("what a turn came to is in its entries; here it is only forgotten")
+    return Change(TRAJECTORY, key, None)
+
+
 def turn_event(name: TurnEventName, time_us: int, step: str, text: str) -> bytes:
     """The value of a ``turn_event`` record: of ``llm_token`` the text, of ``reset`` why."""
     value: bytes = msgpack.packb([name, time_us, step, text])
@@ -440,5 +449,6 @@ _READERS: Mapping[str, Callable[[str, bytes | None], Change]] = {
     NUMBERING: _numbering,
     PIDS: _pids,
     SESSION: _session,
+    TRAJECTORY: _trajectory,
     TURN_EVENT: _turn_event,
 }

@@ -22,6 +22,7 @@ from kernel.slices.boots import Boots
 from kernel.slices.calls import Calls, OpenIntent, OpenIntents
 from kernel.slices.dead_letters import DeadLetters
 from kernel.slices.documents import Documents
+from kernel.slices.feed.trajectories import Trajectories
 from kernel.slices.feed.turn_logs import TurnLogs
 from kernel.slices.history.deeds import DeedsOfSessions
 from kernel.slices.history.told_files import ToldFiles
@@ -43,7 +44,7 @@ from kernel.slices.uses.tool_uses import ToolUses
 from kernel.state.record_forms import Change, check_entry, read_change
 
 HEARS: Mapping[str, tuple[str, ...]] = {
-    "node.booted": ("boots", "accounts", "turn_logs"),
+    "node.booted": ("boots", "accounts", "turn_logs", "trajectories"),
     "state.accepted": ("boots",),
     "process.spawned": ("slots", "traces", "accounts", "turn_logs"),
     "process.changed": ("slots",),
@@ -60,6 +61,7 @@ HEARS: Mapping[str, tuple[str, ...]] = {
         "subscriptions",
         "preferences",
         "uses",
+        "trajectories",
         "slots",
         "accounts",
         "keyed",
@@ -74,6 +76,7 @@ HEARS: Mapping[str, tuple[str, ...]] = {
     "message.unanswered": ("crossings", "keyed"),
     "message.dead": (
         "turn_logs",
+        "trajectories",
         "accounts",
         "tally",
         "dead",
@@ -89,7 +92,19 @@ HEARS: Mapping[str, tuple[str, ...]] = {
     "topic.unsubscribed": ("subscriptions",),
     "message.cancelled": ("tally", "mail", "keyed"),
     "turn.started": ("turns", "calls", "accounts", "turn_logs"),
-    "turn.ended": ("turn_logs", "accounts", "tally", "crossings", "deeds", "calls", "turns", "mail", "keyed"),
+    "turn.ended": (
+        "turn_logs",
+        "trajectories",
+        "accounts",
+        "tally",
+        "crossings",
+        "deeds",
+        "calls",
+        "turns",
+        "mail",
+        "keyed",
+    ),
+    "turn.rated": ("trajectories",),
     "turn.diverged": ("turns", "turn_logs"),
     "turn.decided": ("monitors", "traps", "calls", "turns", "turn_logs"),
     "model.asked": ("calls", "turn_logs"),
@@ -147,6 +162,7 @@ class State:
         self.told_files = ToldFiles(self.turns)
         self.calls = Calls(self.turns, self.told_files)
         self.turn_logs = TurnLogs(self.turns)
+        self.trajectories = Trajectories(self.slots, self.turns, self.turn_logs)
         self.deeds = DeedsOfSessions(self.turns)
         self.monitors = Monitors(self.slots, self.turns)
         self.traps = Traps(self.slots, self.turns)

@@ -21,7 +21,7 @@ peer/add peer/list peer/remove peer/heads peer/decide token/create token/list to
 new run apply delete
 spawn ps tree inspect children send chat cancel logs stack events stop start kill change rm
 unpark restart suspend resume
-tools trace
+tools trace trajectories rate
 publish broadcast topics/list topics/subscribe topics/unsubscribe
 context deadletters/list deadletters/show deadletters/replay deadletters/drop doubts/list doubts/resolve doubts/show
 sessions/export sessions/import sessions/search sessions/list sessions/show sessions/delete sessions/undo

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from chain.entry.reader import EntryRecord
 from kernel.slices.feed.agent_trace import AgentTrace, TraceBuilder
+from kernel.slices.feed.reply_metadata import metadata_of
+from kernel.slices.feed.trajectories import rated_overall
 from weftos.audit.auditor import Auditor
 from weftos.errors import WeftosError
 
@@ -24,11 +26,25 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class Rating:
+    """What a person has said of a turn, their newest word: ``thumb`` up or down. ``overall``: the score with it, the
+    mean of both, up being 1 and down 0; where no score was told, the thumb alone.
+    """
+
+    thumb: str
+    why: str
+    by: str
+    seq: int
+    overall: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
-    """A trace, and the entries of it that are erased: what they said is not in it."""
+    """A trace, what a person says of it, and the entries of it that are erased: what they said is not in it."""
 
     trace: AgentTrace
     erased: tuple[int, ...]
+    rating: Rating | None = None
 
 
 def agent_trace(auditor: Auditor, wanted: Wanted) -> Found:
@@ -37,6 +53,7 @@ def agent_trace(auditor: Auditor, wanted: Wanted) -> Found:
     builder: TraceBuilder | None = None
     first: EntryRecord | None = None
     erased: list[int] = []
+    rated: EntryRecord | None = None
     for record in auditor.records():
         entry = record.entry
         if first is None and entry.kind == "turn.started" and entry.subject == ident:
@@ -45,6 +62,10 @@ def agent_trace(auditor: Auditor, wanted: Wanted) -> Found:
             continue
         if entry.kind == "node.booted":
             builder.node_ended()
+        elif entry.kind == "turn.rated":
+            if entry.subject == ident:
+                rated = record if not record.erased else rated
+                erased += [entry.seq] if record.erased else []
         elif entry.trace == first.entry.trace and (record.erased or record.body.get("turn") == ident):
             if record.erased:
                 if entry.kind.partition(".")[0] in _OF_TURN:  # of this turn or another of the trace
@@ -55,7 +76,14 @@ def agent_trace(auditor: Auditor, wanted: Wanted) -> Found:
         raise WeftosError(
             f"the ledger knows no turn {ident}: weftos chain log --kind turn.started", "not_found"
         )
-    return Found(builder.trace(), tuple(erased))
+    trace = builder.trace()
+    return Found(trace, tuple(erased), None if rated is None else _rating(trace, rated))
+
+
+def _rating(trace: AgentTrace, rated: EntryRecord) -> Rating:
+    body, seq, took = rated.body, rated.entry.seq, metadata_of(trace)
+    overall = rated_overall("" if took is None else took["score"], body["thumb"])
+    return Rating(body["thumb"], body["why"], body["by"], seq, overall)
 
 
 _OF_TURN = ("turn", "model", "tool")

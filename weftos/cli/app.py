@@ -21,6 +21,7 @@ from weftos.cli.agents import (
     sessions,
     talk,
     topics,
+    trajectories,
 )
 from weftos.cli.chain import (
     audit_export,
@@ -66,6 +67,7 @@ for _command in (
     *rights.COMMANDS,
     *processes.RULE,
     *traces.COMMANDS,
+    *trajectories.COMMANDS,
     *mesh.COMMANDS,
 ):
     app.command()(_command)

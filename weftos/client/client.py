@@ -32,6 +32,7 @@ from kernel.operations.rights.policy import Policy
 from kernel.operations.spawning import Spawning
 from kernel.operations.turns.events import Turns
 from kernel.operations.turns.sessions import Sessions
+from kernel.operations.turns.trajectories import Trajectories
 from kernel.operations.turns.transcripts import Transcripts
 from weftos.client.connection import Connection
 from weftos.paths import data_directory
@@ -53,6 +54,7 @@ class Client(Node, Spawning, Processes, Messages):
         self._connection = Connection(data_directory(data), timeout_s)
         super().__init__(self._connection)
         self.turns = Turns(self._connection)
+        self.trajectories = Trajectories(self._connection)
         self.transcripts = Transcripts(self._connection)
         self.topics = Topics(self._connection)
         self.sessions = Sessions(self._connection)

@@ -66,6 +66,15 @@ TURNS = (
         then=(TEXT, "what it did then"),
     ),
     kind(
+        "turn.rated",
+        "a person said how a turn that has ended went; the newest word counts",
+        durable=True,
+        turn=TURN,
+        thumb=(TEXT, "up or down"),
+        why=(TEXT, "what they say of it, empty for nothing"),
+        by=(TEXT, "who said it"),
+    ),
+    kind(
         "turn.decided",
         "a person decided on a turn that had diverged",
         durable=True,

@@ -24,7 +24,7 @@ from kernel.operations.turns.sessions import (
 )
 from kernel.slices.mailboxes import Mail
 from kernel.slices.tree.slots import Slot
-from kernel.state.record_forms import DEEDS, FILES, SESSION
+from kernel.state.record_forms import DEEDS, FILES, SESSION, TRAJECTORY
 from kernel.state.recorder import ledger_errors
 
 
@@ -77,9 +77,9 @@ class SessionControl:
         }
         name = "\n".join(key)
         with ledger_errors():
-            self._kernel.recorder.commit(
-                [StateChange(table, name, None) for table in (SESSION, DEEDS, FILES)]
-            )
+            gone = [StateChange(table, name, None) for table in (SESSION, DEEDS, FILES)]
+            gone += [StateChange(TRAJECTORY, turn, None) for turn in self._state.trajectories.in_session(key)]
+            self._kernel.recorder.commit(gone)
             if own:
                 await self._kernel.chats.remove(slot)
             await self._kernel.recorder.barrier()

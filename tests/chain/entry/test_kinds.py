@@ -65,6 +65,7 @@ def test_what_must_be_on_disk_before_anything_follows() -> None:
         "turn.ended",
         "turn.diverged",
         "turn.decided",
+        "turn.rated",
         "tool.intent",
         "tool.resolved",
         "memory.written",

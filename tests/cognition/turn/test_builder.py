@@ -143,7 +143,7 @@ def test_who_leaves_out_the_guard_of_the_context_is_told_so() -> None:
 
 
 def test_a_configuration_has_other_stages_for_a_type_of_task() -> None:
-    tasks = {"math": StagesConfig(stages=("execute",)), "chat": StagesConfig(skip_stages=("score",))}
+    tasks = {"math": StagesConfig(stages=("execute",)), "chat": StagesConfig(skip_stages=("learn",))}
     pipeline = agent_builder(PipelineConfig(tasks=tasks)).build()
     before = ("auth_resolve", "history_sanitize", "classify")
     assert pipeline.names_for("math") == (*before, "execute")

@@ -146,7 +146,9 @@ def records_of(choices: list[tuple[int, int, int, int]]) -> list[Step]:
             "topic.subscribed": {"address": who, "pattern": ("a.b", "a.*", "*")[b % 3], "overflow": "dead_letter"},
             "topic.unsubscribed": {"address": who, "pattern": ("a.b", "a.*", "*")[b % 3]},
             "turn.started": {"turn": turn, "message": f"m{old}", "address": who, "attempt": 2},
-            "turn.ended": {"turn": turn, "status": TURN_ENDS[c % 6]},
+            "turn.ended": {"turn": turn, "status": TURN_ENDS[c % 6],
+                           "stages": ("[]", '[["learn","continue","kept",1]]')[a % 2]},
+            "turn.rated": {"turn": turn, "thumb": ("up", "down")[c % 2]},
             "turn.diverged": {"turn": turn, "ordinal": ordinal, "recorded": "{}", "asked": '{"op":"now"}'},
             "turn.decided": {"turn": turn, "ordinal": ordinal, "decision": ("again", "accept")[b % 2]},
             "model.asked": {**call, "call_hash": "h"},
@@ -199,6 +201,7 @@ def records_of(choices: list[tuple[int, int, int, int]]) -> list[Step]:
             ("numbering", "o", msgpack.packb(100 * b)),
             (ERASING, str(old), msgpack.packb([[old, seq]])),
             (ERASING, str(old), None),
+            ("trajectory", turn, None),
         ]
         at = which % (len(kinds) + len(changes))
         if at >= len(kinds):
@@ -363,7 +366,7 @@ def test_the_formats_are_these() -> None:
         "boots": 1, "pids": 1, "slots": 14, "traces": 1, "documents": 4, "mail": 4, "keyed": 2, "turns": 6,
         "subscriptions": 1, "calls": 7, "deeds": 1, "told_files": 1, "uses": 1,
         "monitors": 2, "traps": 1, "accounts": 4, "rates": 1, "crossings": 5, "dead": 5, "tally": 2, "sessions": 1,
-        "turn_logs": 1, "preferences": 1,
+        "turn_logs": 1, "preferences": 1, "trajectories": 1,
     }  # fmt: skip
 
 
@@ -561,7 +564,7 @@ def test_a_snapshot_of_format_3_is_read_whole_but_for_the_entries_of_outcomes_an
     old = State(*LIMITS)
     restore_state(old, former(3))
     now = without_ends_in_turns(without_outcome_entries(example()))
-    lost = dict.fromkeys(("deeds", "told_files", "turn_logs"))
+    lost = dict.fromkeys(("deeds", "told_files", "turn_logs", "trajectories"))
     assert {**view(old), **lost} == {**view(without_times_of_exits(now)), **lost}
 
 
@@ -570,7 +573,7 @@ def test_a_snapshot_of_format_2_lacks_who_made_a_slot_and_what_came_of_a_message
     restore_state(old, former(2))
     assert [slot.made_by for slot in old.slots.values()] == ["operator", "operator"]
     assert (old.traces.messages(TRACE), now.traces.messages(TRACE)) == (0, 2)
-    lost = dict.fromkeys(("slots", "traces", "deeds", "told_files", "turn_logs"))
+    lost = dict.fromkeys(("slots", "traces", "deeds", "told_files", "turn_logs", "trajectories"))
     assert {**view(old), **lost} == {**view(now), **lost}
 
 
@@ -582,7 +585,9 @@ def test_a_snapshot_of_format_1_lacks_parked_turns_and_intents_that_outlive_thei
     assert [doubt.id for doubt in old.doubts()] == ["t4:1.0"]
     assert [turn.diverged for turn in old.turns.values()] == ["", ""]
     assert (old.boots.count, old.boots.configured, old.boots.accepted) == (1, {}, set())
-    lost = dict.fromkeys(("slots", "traces", "boots", "turns", "calls", "deeds", "told_files", "turn_logs"))
+    lost = dict.fromkeys(
+        ("slots", "traces", "boots", "turns", "calls", "deeds", "told_files", "turn_logs", "trajectories")
+    )
     assert {**view(old), **lost} == {**view(now), **lost}
 
 
@@ -626,7 +631,7 @@ def test_a_part_that_a_former_format_must_have_or_did_not_have_is_refused() -> N
 
 LATER = (
     "turn_logs", "traces", "monitors", "traps", "keyed", "subscriptions", "accounts", "deeds", "told_files", "uses",
-    "rates", "preferences",
+    "rates", "preferences", "trajectories",
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ TRACE = bytes(15) + b"\x07"
 STAGES = [
     ["classify", "continue", "chat", 300],
     ["execute", "continue", "", 9_000],
+    ["score", "continue", "0.90 (relevance 0.50, coherence 1.00)", 20],
     ["learn", "skip", "\x1b[31moff", 0],
 ]
 
@@ -72,6 +73,7 @@ def test_the_newest_turn_is_shown_with_its_stages_and_who_did_not_answer(shell: 
     assert [(row["stage"], row["outcome"], row["took_us"]) for row in found["stages"]] == [
         ("classify", "continue", 300),
         ("execute", "continue", 9_000),
+        ("score", "continue", 20),
         ("learn", "skip", 0),
     ]
     assert found["stages"][1]["started_at_us"] == found["started_at_us"] + 300
@@ -100,6 +102,24 @@ def test_a_turn_is_chosen_by_itself_its_process_or_its_session(shell: Shell, wan
     assert [call["tool"] for call in found["tool_calls"]] == ["file_read", "file_read"]
     _, out, _ = shell.run("trace", *wanted)
     assert "its behaviour has told of none" in out
+
+
+def test_what_a_person_says_of_a_turn_is_shown_with_the_score_that_it_makes(shell: Shell) -> None:
+    assert shell.json("trace")["rating"] is None
+    said = [("up", ""), ("down", "\x1b[31mno use")]
+    go_on(
+        shell.data,
+        [
+            Draft("turn.rated", {"turn": "t18", "thumb": thumb, "why": why, "by": "operator:7"}, 0, "t18")
+            for thumb, why in said
+        ],
+    )
+    rating = shell.json("trace", "--turn", "t18")["rating"]
+    assert (rating["thumb"], rating["by"], rating["overall"]) == ("down", "operator:7", 0.45)
+    assert shell.json("trace", "--turn", "t2")["rating"] is None
+    _, out, _ = shell.run("trace")
+    assert "rated down by operator:7" in out and "no use; its score is 0.45 with that" in out
+    assert "\x1b[31m" not in out
 
 
 def test_what_there_is_not_is_said(shell: Shell) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +15,7 @@ from weftos.paths import data_directory
 
 if TYPE_CHECKING:
     from kernel.slices.feed.agent_trace import AgentTrace, ModelCallTrace
+    from weftos.audit.trace import Rating
 
 _BAR_CELLS = 20
 
@@ -41,10 +43,14 @@ def trace(
     out = Output(as_json)
     with out.progress("reading the ledger") as progress:
         found = agent_trace(Auditor(data_directory(data), progress), Wanted(turn, process, session))
-    document = {**found.trace.as_json(), "erased": list(found.erased)}
+    rating = None if found.rating is None else asdict(found.rating)
+    document = {**found.trace.as_json(), "rating": rating, "erased": list(found.erased)}
     out.document(document)
     if not as_json:
-        out.tree(_tree(found.trace))
+        tree = _tree(found.trace)
+        if found.rating is not None:
+            tree.add(styled(_rated(found.rating)))
+        out.tree(tree)
 
 
 def _tree(trace: AgentTrace) -> Branch:
@@ -84,6 +90,12 @@ def _tree(trace: AgentTrace) -> Branch:
         )
     )
     return tree
+
+
+def _rated(rating: Rating) -> str:
+    why = f": {rating.why}" if rating.why else ""
+    counts = "" if rating.overall is None else f"; its score is {rating.overall:.2f} with that"
+    return f"rated {rating.thumb} by {rating.by}{why}{counts}"
 
 
 def _question(call: ModelCallTrace) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from cognition.agent import Agent
-from cognition.config.agent_config import AgentConfig, ExecutionConfig
+from cognition.config.agent_config import AgentConfig, ExecutionConfig, LearnConfig
 from cognition.config.channel_config import ChannelOverride
 from cognition.config.check import hints_of, parse
 from cognition.config.failover_config import FailoverConfig
@@ -29,6 +29,7 @@ from kernel.abi import Attachment, Identity, Inbound, Message, ModelAnswer, Proc
 from kernel.operations.spawning import Spawning
 from tests.cognition.twins.scripted_node import Node
 from tests.kernel.control.test_control import control_of
+from tests.kernel.slices.feed.test_trajectories import DAY_US, Learning
 from tests.kernel.turn.test_turns import on_twin
 from tests.kernel.twins.kernel_twin import Twin
 from tests.places import ROOT
@@ -125,6 +126,19 @@ def prompt(config: Config, _: Path) -> bool:
 
 def stages(config: Config, _: Path) -> list[str]:
     return [each.stage for each in turned(config)[1].stages]
+
+
+def outcomes(config: Config) -> dict[str, str]:
+    return {each.stage: each.outcome for each in turned(config)[1].stages}
+
+
+def trajectories(config: Config) -> list[str]:
+    """What the node keeps of two turns, of which one ended two days before the other."""
+    learning = Learning()
+    learning.answered(1, told=json.dumps(told(config)))
+    learning.at_us += 2 * DAY_US
+    learning.answered(2, told=json.dumps(told(config)))
+    return learning.of()
 
 
 def reply(answer: str, **how: Any) -> See:
@@ -363,6 +377,9 @@ NODE: list[tuple[str, str, str, See, Any]] = [
     ("agent.tools.pay", "timeout_secs = 4", "", handed(lambda work: work.timeout_s), 4.0),
     ("agent.tools.pay", 'allowed_roles = ["peer"]', "", refused("allowed_roles"), True),
     ("agent.tools.pay", 'sandbox = "docker"', "", refused("docker"), True),
+    ("agent.learn", "enabled = false", "", lambda config, _: outcomes(config)["learn"], "skip"),
+    ("agent.learn", "keep = 1", "", lambda config, _: len(trajectories(config)), 1),
+    ("agent.learn", "days = 1", "", lambda config, _: trajectories(config), ["t2"]),
     ("agent.workspace", 'root = "/usr/lib"', "", workspace, "/usr/lib"),
     (
         "agent.workspace",
@@ -542,6 +559,7 @@ NAMED = {  # of the list of keys; in the file a table of [agent.tools] has its l
     "agent.tools.file_write": (
         "enabled requires_confirmation max_calls_per_session timeout_secs allowed_roles sandbox"
     ),
+    "agent.learn": "enabled keep days",
     "agent.trace": "enabled export endpoint sample_rate include_prompts",
     "agent.workspace": "root allowed_paths denied_patterns max_file_size_mb",
     "agent.channel_overrides.telegram": "while_busy provider model system_prompt tools temperature",
@@ -590,6 +608,7 @@ def test_what_agents_can_be_told_has_no_key_that_is_missing_in_that_file() -> No
         ("execution", ExecutionConfig),
         ("failover", FailoverConfig),
         ("workspace", WorkspaceConfig),
+        ("learn", LearnConfig),
     ):
         assert {f"agent.{table}.{name}" for name in hints_of(kind)} <= rows
     assert {f"agent.tools.pay.{name}" for name in hints_of(ToolConfig)} <= rows
