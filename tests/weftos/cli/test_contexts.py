@@ -58,6 +58,7 @@ def test_the_newest_question_is_shown_in_its_sections_with_their_texts(shell: Sh
     rows = {row["name"]: row for row in found["sections"]}
     assert [rows[name]["text"] for name in rows] == ["Be brief.", "Ada\x1b[31m", "user: hello", ""]
     assert rows["message"]["sha256"] == sha256_hex("user: hello")
+    assert shell.json("context") == found
     _, out, _ = shell.run("context", "t18", "--text")
     assert (
         "\x1b[31m" not in out and "IDENTITY.md" in out and "user: hello" in out and "about 707 tokens" in out

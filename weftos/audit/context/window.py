@@ -20,9 +20,15 @@ from weftos.json_object import Json
 _NUMBERS = 5  # tokens, first, count, begin, end
 
 
-def shown_window(auditor: Auditor, turn: str, question: int = 0) -> Json:
-    """The window of the question of that number in a turn, from 1 on; 0: of the newest. Raises WeftosError."""
-    asked = [record for record in auditor.records() if _asks(record, turn)]
+def shown_window(auditor: Auditor, turn: str = "", question: int = 0) -> Json:
+    """The window of the question of that number in a turn, from 1 on; 0: of the newest. Without a turn that which has
+    put a question last. Raises WeftosError.
+    """
+    asked = [record for record in auditor.records() if record.entry.kind == "model.asked"]
+    if not turn and not asked:
+        raise WeftosError("the ledger knows no question to a model", "not_found")
+    turn = turn or asked[-1].entry.subject
+    asked = [record for record in asked if record.entry.subject == turn]
     if not asked:
         raise WeftosError(
             f"the ledger knows no question of a turn {turn}: weftos chain log --kind model.asked", "not_found"
@@ -42,10 +48,6 @@ def shown_window(auditor: Auditor, turn: str, question: int = 0) -> Json:
         messages, fault = None, str(error)
     rows = _rows(body, messages)
     return window | {"fault": fault, "tokens": sum(row["tokens"] for row in rows), "sections": rows}
-
-
-def _asks(record: EntryRecord, turn: str) -> bool:
-    return record.entry.kind == "model.asked" and record.entry.subject == turn
 
 
 def _rows(body: Json, messages: list[Any] | None) -> list[Json]:

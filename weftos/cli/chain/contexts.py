@@ -16,7 +16,12 @@ _HASH_CHARS = 12
 
 
 def context(
-    turn: Annotated[str, typer.Argument(metavar="TURN", help="The turn, as trace shows it: t12.")],
+    turn: Annotated[
+        str,
+        typer.Argument(
+            metavar="TURN", help="The turn, as trace shows it: t12; without it the newest that asked a model."
+        ),
+    ] = "",
     question: Annotated[
         int,
         typer.Argument(metavar="ROUND", min=0, help="Which of its questions, from 1 on; 0 for the newest."),
