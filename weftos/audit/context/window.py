@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from chain.entry.reader import EntryRecord
 from kernel.cell.conversation import canonical_json
 from kernel.values import sha256_hex
 from weftos.audit.auditor import Auditor
