@@ -43,12 +43,12 @@ _FAULTS = "cognition/providers/served/test_faults"
 _PACE = "cognition/providers/served/test_pace"
 _CANCEL = "integration/test_cancel"
 _MODELS = "integration/test_models"
-_TRACES = "weftos/cli/test_traces"
+_TRACES = "weftos/cli/turns/test_traces"
 _FEED = "kernel/message/test_turn_feed"
 _SEEN = "integration/test_turn_events"
 _TRACING = "weftos/node/test_tracing"
 _SINKS = "weftos/traces/test_sinks"
-_TRANSCRIPTS = "weftos/audit/test_transcripts"
+_TRANSCRIPTS = "weftos/audit/lines/test_transcripts"
 _CHATS = "kernel/turn/test_chat_sessions"
 _CAPS = "kernel/turn/test_caps"
 _ACCESS = "kernel/policy/test_access"
@@ -349,7 +349,7 @@ PARTS: dict[str, tuple[Behaviour, ...]] = {
         ),
         Behaviour(
             "`weftos context` shows the window with a bar for each section, and the text where it was not erased",
-            ("weftos/cli/test_contexts::test_", "integration/test_context::test_"),
+            ("weftos/cli/turns/test_contexts::test_", "integration/test_context::test_"),
         ),
         Behaviour(
             "Attachments: count, size, type; shown as text where they are text",

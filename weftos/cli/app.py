@@ -21,22 +21,20 @@ from weftos.cli.agents import (
     sessions,
     talk,
     topics,
-    trajectories,
 )
 from weftos.cli.chain import (
     audit_export,
     audit_views,
-    contexts,
     erase,
     ledger,
     proofs,
     rotation,
     sql,
-    traces,
     verify,
 )
 from weftos.cli.node import clusters, configuration, doctor, mesh, nodes
 from weftos.cli.terminal.options import group
+from weftos.cli.turns import contexts, traces, trajectories
 
 app = group("A kernel for AI agents: processes with PIDs, supervision, and a signed ledger of every act.")
 

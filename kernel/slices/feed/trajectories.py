@@ -36,7 +36,7 @@ KEEP, DAYS = 1_000, 30
 """Where the configuration says nothing else; as :class:`cognition.config.agent_config.LearnConfig` has it."""
 MOST_KEPT, MOST_DAYS = 10_000, 3_650
 MOST_IN_ALL = 20_000
-"""Of all agents; one takes some 700 bytes."""
+"""Of all agents; one takes some 740 bytes."""
 _DAY_US = 24 * 3600 * 1_000_000
 _NONE_YET = -1
 
@@ -310,7 +310,7 @@ def _retention(trace: AgentTrace, turn: Turn, slot: Slot) -> Retention | None:
     )
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _told(config: str) -> Mapping[str, Any]:
     found = json.loads(config or "{}")
     return found if isinstance(found, dict) else {}

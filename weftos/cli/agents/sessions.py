@@ -42,7 +42,7 @@ def export(
 ) -> None:
     """Write a conversation as lines of JSON, one event each: all that the ledger has of it."""
     from weftos.audit.auditor import Auditor
-    from weftos.audit.transcripts import transcripts
+    from weftos.audit.lines.transcripts import transcripts
 
     out = Output(as_json)
     with out.progress("reading the ledger") as progress:
@@ -78,7 +78,7 @@ def take_over(
     as_json: AsJson = False,
 ) -> None:
     """Have a process remember the messages and replies of a file, in a session that it does not have yet."""
-    from weftos.audit.transcripts import read_exchanges
+    from weftos.audit.lines.transcripts import read_exchanges
 
     out = Output(as_json)
     try:
@@ -116,7 +116,7 @@ def search(
 ) -> None:
     """Find messages and replies by words, the newest 50."""
     from weftos.audit.auditor import Auditor
-    from weftos.audit.transcripts import found_in, transcripts
+    from weftos.audit.lines.transcripts import found_in, transcripts
 
     out = Output(as_json)
     with out.progress("reading the ledger") as progress:

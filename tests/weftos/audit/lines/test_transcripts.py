@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import weftos.audit.transcripts
+import weftos.audit.lines.transcripts
 from kernel.model.titles import title_of
 from tests.weftos.twins.audited_ledger import write_story
 from weftos.audit.auditor import Auditor
-from weftos.audit.transcripts import Exchange, found_in, read_exchanges, transcripts
+from weftos.audit.lines.transcripts import Exchange, found_in, read_exchanges, transcripts
 from weftos.errors import WeftosError
 
 
@@ -96,7 +96,7 @@ def test_a_line_without_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPat
     with pytest.raises(WeftosError, match="line 1: it is longer"):
         read_exchanges(io.BufferedReader(endless))
     assert endless.asked < 4 * 2**20
-    monkeypatch.setattr(weftos.audit.transcripts, "FILE_BYTES", 100)
+    monkeypatch.setattr(weftos.audit.lines.transcripts, "FILE_BYTES", 100)
     with pytest.raises(WeftosError, match="the file is longer than 100 bytes"):
         read_exchanges(lines(*said("t1", "a" * 60, "b")))
 

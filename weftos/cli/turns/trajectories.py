@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from weftos.client.client import Client
 
 _PAGE = 500
+Force = Annotated[bool, typer.Option("--force", help="Replace a file of that name.")]
 _COLUMNS = (
     "TURN",
     "ENDED",
@@ -45,13 +46,14 @@ def trajectories(
             metavar="FILE", help="Write all as lines of JSON, with what was said and is not erased."
         ),
     ] = None,
+    force: Force = False,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """List what turns of an agent and its chats came to: outcome, scores, tokens, cost. Nothing is copied for it."""
     out = Output(as_json)
     if export is not None:
-        _write(out, export, target, data)
+        _write(out, export, force, target, data)
         return
     with client(data) as node:
         rows = node.trajectories.list(target, limit=limit)
@@ -78,15 +80,15 @@ def _cells(row: TrajectoryRow) -> tuple[object, ...]:
     )
 
 
-def _write(out: Output, file: Path, target: str, data: Path | None) -> None:
+def _write(out: Output, file: Path, force: bool, target: str, data: Path | None) -> None:
     from weftos.audit.auditor import Auditor
-    from weftos.audit.trajectories import with_texts
+    from weftos.audit.lines.trajectories import with_texts
 
     with client(data) as node:
         rows = list(_all(node, target))
     with out.progress("reading the ledger") as progress:
         lines = with_texts(Auditor(data_directory(data), progress), rows)
-    with new_file(file, force=False) as made:
+    with new_file(file, force=force) as made:
         made.writelines((json.dumps(line, ensure_ascii=False) + "\n").encode() for line in lines)
     out.document({"file": str(file), "trajectories": len(lines)})
     out.say(f"{len(lines)} trajectories are in {file}")

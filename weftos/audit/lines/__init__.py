@@ -1,0 +1,1 @@
+"""What the ledger has of conversations and turns, as lines of JSON."""
