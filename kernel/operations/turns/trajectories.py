@@ -25,7 +25,8 @@ class TrajectoryRow(TypedDict):
     """What a turn came to. ``request`` and ``response`` are the entries that say what was asked and answered,
     ``rated`` that of the thumb, -1 for none. ``scores``: what stage `score` gave, each from 0 to 1; none where it told
     of none. ``overall`` is that with the thumb: the mean of both, up being 1 and down 0; the thumb alone where there
-    are no scores, null where there is neither. ``cost_millionths`` (of the unit of money): null where nobody knows any
+    are no scores, null where there is neither. ``provider`` and ``model``: who answered last, or where nobody did, was
+    asked last. ``cost_millionths`` (of the unit of money): null where nobody knows any
     of it; of ``cost_unknown`` questions nobody knows it. ``fallback_attempts``: questions that were not answered.
     """
 

@@ -278,8 +278,7 @@ def _trajectory(trace: AgentTrace, turn: Turn, status: str, told: Told) -> Traje
         status,
         task[0] if task else "",
         scores if _SCORES(scores) else "",
-        took["provider"],
-        took["model"],
+        *_who(trace),
         took["tool_rounds"],
         took["tool_calls"],
         sum(call.status != "ok" for call in trace.tool_calls),
@@ -291,6 +290,13 @@ def _trajectory(trace: AgentTrace, turn: Turn, status: str, told: Told) -> Traje
         took["fallback_attempts"],
         took["attempts"],
     )
+
+
+def _who(trace: AgentTrace) -> tuple[str, str]:
+    """Provider and model that answered last; where none did, that were asked last."""
+    if trace.provider_used or not trace.model_calls:
+        return trace.provider_used, trace.model_used
+    return trace.model_calls[-1].provider, trace.model_calls[-1].model
 
 
 def _retention(trace: AgentTrace, turn: Turn, slot: Slot) -> Retention | None:

@@ -104,7 +104,7 @@ def test_a_turn_that_its_node_ended_is_kept_where_its_configuration_has_the_stag
     learning.entry(end["kind"], **{name: value for name, value in end.items() if name != "kind"})
     assert learning.of() == (["t1"] if kept else [])
     one = learning.state.trajectories.get("t1")
-    assert one is None or (one.outcome, one.overall) == (end.get("status", "dead"), None)
+    assert one is None or (one.outcome, one.provider, one.overall) == (end.get("status", "dead"), "p", None)
 
 
 @pytest.mark.parametrize(
