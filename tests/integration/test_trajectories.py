@@ -45,4 +45,5 @@ def test_turns_are_listed_rated_and_exported_until_they_are_erased(node: LiveNod
     node.archive_answers()
     node.cli("chain", "erase", "--session", "main", "--of", "ada", "--reason", "it must go")
     assert [row["turn"] for row in exported(node, tmp_path / "after")] == [turns[1]]
+    assert node.cli("trace", "--turn", turns[0]).stdout.startswith(f"turn {turns[0]}: erased")
     assert json.loads(node.cli("trace", "--turn", turns[1], "--json").stdout)["rating"]["thumb"] == "up"

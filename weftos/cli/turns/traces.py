@@ -57,12 +57,12 @@ def _tree(trace: AgentTrace) -> Branch:
     begun, ended = trace.started_at_us, trace.completed_at_us
     took = "open" if ended is None else _took(ended - begun)
     again = f", handed out {trace.attempts} times" if trace.attempts > 1 else ""
-    tree = Branch(
-        joined(
-            styled(f"turn {trace.turn}", "bold"),
-            styled(f" of {trace.session_key}, {moment(begun)}: {trace.outcome}, {took}{again}"),
-        )
+    told = (
+        f" of {trace.session_key}, {moment(begun)}: {trace.outcome}, {took}{again}"
+        if begun >= 0
+        else ": erased"
     )
+    tree = Branch(joined(styled(f"turn {trace.turn}", "bold"), styled(told)))
     if trace.parent:
         tree.add(styled(f"asked for by call {trace.parent}, in trace {trace.trace_id}"))
     stages = tree.add(styled("stages", "bold"))
