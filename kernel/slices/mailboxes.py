@@ -120,7 +120,7 @@ def size_of(mail: HasTexts) -> int:
         mail.answers,
         *mail.waiting,
         *(mail.rights or ()),
-        *(() if mail.inbound is None else (inbound_text(mail.inbound),)),
+        inbound_text(mail.inbound),
     )
     return BESIDE_TEXTS_BYTES + sum(map(size_of_text, texts))
 

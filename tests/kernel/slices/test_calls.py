@@ -32,6 +32,41 @@ def test_a_value_that_was_given_is_the_outcome_of_its_call() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "body", "op", "name", "outcome"),
+    [
+        (
+            "model.quoted",
+            {"models": ["p/m"], "tokens": 1, "answer": 2, "against": [""], "number": 3},
+            "quote",
+            "",
+            {"against": [""], "number": 3},
+        ),
+        ("turn.steered", {"messages": ["m2"], "texts": '["x"]'}, "steered", "", {"result": '["x"]'}),
+        (
+            "sys.compaction",
+            {"state": "done", "written": 2, "why": "w"},
+            "compaction",
+            "done",
+            {"written": 2, "why": "w"},
+        ),
+        (
+            "sys.files",
+            {"files": '[["USER.md","d",""],["SOUL.md","","no"]]', "new": '{"d":"text"}'},
+            "prompt_files",
+            "",
+            {"result": '[["USER.md","text",""],["SOUL.md","","no"]]'},
+        ),
+    ],
+)
+def test_what_the_node_tells_a_turn_is_the_outcome_of_its_call(
+    kind: str, body: dict[str, Any], op: str, name: str, outcome: dict[str, Any]
+) -> None:
+    told = Calling()
+    at = told.entry(kind, **ASKED, **body)
+    assert told.call() == ended("0.0", op, at, name, outcome)
+
+
+@pytest.mark.parametrize(
     ("more", "op"), [({}, "monitor"), ({"link": False}, "monitor"), ({"link": True}, "link")]
 )
 def test_a_monitor_and_a_link_have_their_reference_or_why_there_is_none(

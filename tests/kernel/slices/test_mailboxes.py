@@ -175,6 +175,15 @@ def test_a_message_whose_turn_has_begun_has_no_time_any_more_also_after_a_restar
         assert (state.mail.deadlines.first(), len(state.mail.deadlines)) == ((8, "m2"), 1)
 
 
+def test_messages_that_have_joined_a_turn_are_in_no_mailbox() -> None:
+    told = Told()
+    for ident in (1, 2, 3):
+        told.message(ident)
+    told.turn(1)
+    told.entry("turn.steered", turn="t1", ordinal="0.0", call_hash="h", messages=["m2"], texts='["x"]')
+    assert list(told.state.mail["/a"]) == ["m1", "m3"]
+
+
 def test_publications_to_telemetry_topics_stand_in_their_mailbox_oldest_first() -> None:
     told = Told()
     for ident, topic in ((4, "telemetry.load"), (3, "telemetry"), (2, "orders"), (1, "")):

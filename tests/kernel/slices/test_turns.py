@@ -59,6 +59,13 @@ def test_a_turn_of_before_deliveries_were_told_anything_says_so() -> None:
     assert (turn.config, turn.result_bytes, turn.attempt, turn.ends) == ("", 0, 1, "")
 
 
+def test_tools_that_the_first_delivery_was_not_told_of_stay_withheld() -> None:
+    told = begun(withheld=["pay", "sign"])
+    told.turn(1, attempt=2, withheld=[])
+    assert told.state.turns["t1"].withheld == ("pay", "sign")
+    assert begun().state.turns["t1"].withheld == ()
+
+
 def test_what_the_first_delivery_was_told_goes_for_the_next_one_too() -> None:
     told = begun(config='{"n":1}', result_bytes=9)
     again = told.turn(1, attempt=2, config='{"n":2}', result_bytes=8, ends=0)
